@@ -40,24 +40,23 @@ struct ProductTile {
 
 /// bf16 products by tiles of registers (fast/MatmulTiles.h): blocks of the right factor, rearranged once for all
 /// threads, times rows of the left one that stay in a thread's second cache. What is summed at once depends on the
-/// number of terms alone.
+/// number of terms alone. Enough for each engine that may multiply the tiles (fast/TilesBf16.h): a plan does not know.
 struct Bf16Blocks {
-  static constexpr int64_t kTileRows = 8, kTileColumns = 48, kNarrowColumns = 32;
-  static constexpr int64_t kMostTerms = 3072, kMostColumns = 768, kMostRows = 1024, kLeftRows = 128;
-  static constexpr int kMostThreads = 16; ///< as tilesFor's
-  /// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Products that
-  /// are cut into rows or columns have the same number of terms, hence the same bits.
-  static constexpr int64_t kLongTerms = 512;
-  int64_t passes; ///< over the terms
-  int64_t terms;  ///< of a pass: an even number
+  static constexpr int64_t kMostTerms = 3072, kMostColumns = 768, kMostRows = 1024;
+  /// Multiples of what engines want: terms of a pass, columns of a block, rows of the left factor.
+  static constexpr int64_t kTermStep = 32, kColumnStep = 32, kRowStep = 32;
+  static constexpr int64_t kLeftRows = 128; ///< that a thread rearranges at a time
+  static constexpr int kMostThreads = 16;   ///< as tilesFor's
+  int64_t passes;                           ///< over the terms
+  int64_t terms;                            ///< of a pass
   int64_t rows, columns;
   explicit Bf16Blocks(const MatmulShape &s);
   /// Units, of two terms, of a block of the right factor.
   int64_t right() const { return columns * terms / 2; }
-  /// From eight rows of the left factor to the next, in units: no multiple of a page, or a cache had all in one set.
-  int64_t leftStride() const { return terms / 2 * kTileRows + 16; }
+  /// From `count` rows of the left factor to the next, in units: no multiple of a page, or a cache had all in one set.
+  int64_t leftStride(int64_t count) const { return (terms + 4) / 2 * count; }
   /// Of a thread.
-  int64_t left() const { return kLeftRows / kTileRows * leftStride(); }
+  int64_t left() const { return leftStride(kLeftRows); }
   /// fp32 sums that wait for the next pass.
   int64_t sums() const { return passes == 1 ? 0 : rows * columns; }
   int64_t bytes() const {

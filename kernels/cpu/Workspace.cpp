@@ -26,10 +26,11 @@ int ProductTile::tiles(const MatmulShape &s) {
 }
 
 Bf16Blocks::Bf16Blocks(const MatmulShape &s)
-    : passes(std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms)), terms(roundUp((s.k + passes - 1) / passes, 2)),
-      rows(passes == 1 ? s.m : std::min(roundUp(s.m, kTileRows), kMostRows)),
-      columns(std::clamp(roundUp(s.n, 16), kNarrowColumns, kMostColumns)),
-      threads(tilesFor(left() * 4, std::max(s.m / kTileRows, s.n / kNarrowColumns))) {}
+    : passes(std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms)),
+      terms(roundUp((s.k + passes - 1) / passes, kTermStep)),
+      rows(passes == 1 ? s.m : std::min(roundUp(s.m, kRowStep), kMostRows)),
+      columns(std::clamp(roundUp(s.n, kColumnStep), kColumnStep, kMostColumns)),
+      threads(tilesFor(left() * 4, std::max(s.m / 8, s.n / kColumnStep))) {}
 
 OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
   const MatmulShape &s = part.product;

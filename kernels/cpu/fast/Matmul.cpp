@@ -1,5 +1,5 @@
 // matmul, matmul_part, by what the table of products says of the shape (../Products.h). fp32: MatmulF32.h. bf16:
-// MatmulTiles.h where the CPU multiplies it but has no AMX, else oneDNN, sums in fp32; where that has no kernel, or
+// MatmulTiles.h where the CPU multiplies it, else, or in batches, oneDNN, sums in fp32; where that has no kernel, or
 // needs more memory than is planned, tiles all the same; where the CPU has none (without AVX-512), and for f16, blocks
 // widened to fp32 and multiplied in that. Small products: MatmulOrdered.h.
 #include "kernels/cpu/fast/Convert.h"

@@ -1,5 +1,4 @@
 #include "kernels/cpu/fast/MatmulTiles.h"
-#include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/TilesBf16.h"
 
@@ -11,8 +10,8 @@ using namespace bf16;
 class MatmulTiles : public Kernel {
 public:
   MatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, ProductCut cut, std::string method)
-      : s(shape.product), out(shape.out), hasAddend(shape.hasAddend), byRows(cut == ProductCut::rows), blocks(s),
-        threads(std::min(spec.threads, blocks.threads)), text(std::move(method)) {
+      : s(shape.product), by(*engine()), out(shape.out), hasAddend(shape.hasAddend), byRows(cut == ProductCut::rows),
+        blocks(s), threads(std::min(spec.threads, blocks.threads)), text(std::move(method)) {
     Workspace workspace(spec);
     right = workspace.take<uint32_t>(blocks.right());
     sums = workspace.take<float>(blocks.sums());
@@ -39,92 +38,120 @@ private:
   /// Rows, columns and terms of the product.
   struct Block {
     int64_t i0, i1, j0, j1, k0, k1;
-    int64_t units() const { return (k1 - k0 + 1) / 2; }
   };
 
   void addBlock(void *const *operands, const Block &b) const {
-    const Panels panels(b.j1 - b.j0);
-    const int64_t rows = b.i1 - b.i0;
+    const Panels panels(b.j1 - b.j0, by);
+    const int64_t rows = b.i1 - b.i0, chunk = leftRows(b);
     if (!byRows || threads == 1) // who needs a panel packs it
       return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int part) {
-        for (int64_t i = 0; i < rows; i += Bf16Blocks::kLeftRows)
-          addRows(operands, b, i, std::min(rows, i + Bf16Blocks::kLeftRows), {begin, end}, part, i == 0);
+        by.begin();
+        for (int64_t i = 0; i < rows; i += chunk)
+          addRows(operands, b, i, std::min(rows, i + chunk), {begin, end}, part, i == 0);
+        by.end();
       });
-    parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t panel = begin; panel < end; ++panel)
-        packRight(operands, b, panels[panel]);
-    });
-    parallelParts(threads, rows, kRows, [&](int64_t begin, int64_t end, int part) {
-      for (int64_t i = begin; i < end; i += Bf16Blocks::kLeftRows)
-        addRows(operands, b, i, std::min(end, i + Bf16Blocks::kLeftRows), {0, panels.count()}, part, false);
+    parallelParts(threads, panels.count(), 1,
+                  [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
+    parallelParts(threads, rows, by.rows, [&](int64_t begin, int64_t end, int part) {
+      by.begin();
+      for (int64_t i = begin; i < end; i += chunk)
+        addRows(operands, b, i, std::min(end, i + chunk), {0, panels.count()}, part, false);
+      by.end();
     });
   }
+
+  /// Can rows of the left factor be used where they are?
+  bool isInPlace(const Block &b) const { return !s.transLhs && (b.k1 - b.k0) % (2 * by.unitStep) == 0; }
+  /// That a thread has at a time.
+  int64_t leftRows(const Block &b) const {
+    const int64_t most = isInPlace(b) ? by.leftTerms / (b.k1 - b.k0) / by.rows * by.rows : 0;
+    return std::clamp(most, Bf16Blocks::kLeftRows, 4 * Bf16Blocks::kLeftRows);
+  }
+  int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
   uint32_t *panelOf(void *const *operands, const Block &b, const Panel &panel) const {
-    return right.of(operands) + panel.begin * b.units();
+    return right.of(operands) + panel.begin * units(b);
   }
 
-  /// What a panel is made of.
-  Matrix sourceOf(void *const *operands, const Block &b, const Panel &panel) const {
-    const int64_t j = b.j0 + panel.begin;
-    return {as<Bf16>(operands[1]) + (s.transRhs ? j * s.k + b.k0 : b.k0 * s.n + j), s.transRhs ? s.k : s.n};
-  }
-  static int64_t columnsOf(const Block &b, const Panel &panel) {
-    return std::min(panel.width, b.j1 - b.j0 - panel.begin);
+  /// From the block's first column on.
+  RightFactor factorOf(void *const *operands, const Block &b) const {
+    return {{as<Bf16>(operands[1]) + (s.transRhs ? b.j0 * s.k + b.k0 : b.k0 * s.n + b.j0), s.transRhs ? s.k : s.n},
+            s.transRhs,
+            b.k1 - b.k0};
   }
 
-  void packRight(void *const *operands, const Block &b, const Panel &panel) const {
-    packPanel(sourceOf(operands, b, panel), s.transRhs, b.k1 - b.k0, columnsOf(b, panel), panel.width,
-              panelOf(operands, b, panel));
+  void packRight(void *const *operands, const Block &b, const Panels &panels, int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; i += by.panels)
+      packPanels(factorOf(operands, b), panels, i, std::min(end, i + by.panels), units(b), right.of(operands));
   }
 
-  /// Rows [begin, end) of a block, counted from its first, and some of its panels, which are packed first if `packs`:
-  /// what the next one is made of comes from memory meanwhile.
+  /// Rows [begin, end) of a block, counted from its first, and some of its panels, which are packed first if `packs`,
+  /// some at a time: what the next ones are made of comes from memory meanwhile.
   void addRows(void *const *operands, const Block &b, int64_t begin, int64_t end, Range range, int part,
                bool packs) const {
-    const Panels panels(b.j1 - b.j0);
-    int64_t stride = 0;
-    const Rows rows = leftRows(operands, b, begin, end, part, stride);
-    const int64_t tiles = (end - begin + kRows - 1) / kRows;
+    const Panels panels(b.j1 - b.j0, by);
+    const Left rows = leftRows(operands, b, begin, end, part);
+    const int64_t tiles = (end - begin + by.rows - 1) / by.rows;
     for (int64_t panel = range.begin; panel < range.end; ++panel) {
-      if (packs)
-        packRight(operands, b, panels[panel]);
+      const int64_t inGroup = (panel - range.begin) % by.panels, next = panel - inGroup + by.panels;
+      if (packs && inGroup == 0)
+        packRight(operands, b, panels, panel, std::min(range.end, next));
       for (int64_t tile = 0; tile < tiles; ++tile) {
-        if (const Panel next = panels[panel + 1]; packs && panel + 1 < range.end)
-          prefetchPanel(sourceOf(operands, b, next), s.transRhs, b.k1 - b.k0, columnsOf(b, next), tile, tiles);
-        const int64_t i = begin + tile * kRows;
-        addTile(operands, {rows.at + tile * stride, rows.rowStride, rows.unitStride}, b, i, std::min(kRows, end - i),
-                panels[panel]);
+        if (packs && next < range.end)
+          prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
+                         inGroup * tiles + tile, by.panels * tiles);
+        const int64_t i = begin + tile * by.rows;
+        addTile(operands, rows.of(tile), b, i, std::min(by.rows, end - i), panels[panel]);
       }
     }
   }
 
-  /// The left factor's rows of them: eight are `stride` bytes behind the eight before.
-  Rows leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int part, int64_t &stride) const {
-    const int64_t terms = b.k1 - b.k0, i = b.i0 + begin;
-    const Bf16 *source = as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m + i : i * s.k + b.k0);
-    if (!s.transLhs && (end - begin) % kRows == 0 && terms % 2 == 0) {
-      stride = kRows * s.k * sizeOf(DType::bf16);
-      return {reinterpret_cast<const char *>(source), stride / kRows, 4};
+  /// Rows of a left factor by tiles; those of the last one may lie elsewhere.
+  struct Left {
+    Rows first;
+    int64_t stride; ///< bytes from a tile's to the next one's
+    int64_t whole;  ///< tiles that are so
+    Rows last;
+    Rows of(int64_t tile) const {
+      return tile < whole ? Rows{first.at + tile * stride, first.rowStride, first.stepStride} : last;
     }
+  };
+
+  /// Rows [begin, end) of the block.
+  Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int part) const {
+    const int64_t terms = b.k1 - b.k0, count = end - begin, step = 4 * by.unitStep, width = s.transLhs ? s.m : s.k;
+    const Bf16 *source =
+        as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m : b.k0) + (b.i0 + begin) * (s.transLhs ? 1 : s.k);
     uint32_t *own = left.of(operands) + part * blocks.left();
-    stride = blocks.leftStride() * 4;
-    (s.transLhs ? packLeft : copyLeft)({source, s.transLhs ? s.m : s.k}, terms, end - begin, own, blocks.leftStride());
-    const char *at = reinterpret_cast<const char *>(own);
-    return s.transLhs ? Rows{at, 4, 4 * kRows} : Rows{at, 4 * b.units(), 4};
+    const Rows copied{reinterpret_cast<const char *>(own), 4 * units(b), step};
+    if (isInPlace(b)) {
+      const int64_t whole = count % by.rowStep == 0 ? (count + by.rows - 1) / by.rows : count / by.rows;
+      if (whole * by.rows < count)
+        copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, by.rows, own, 0);
+      const int64_t stride = width * sizeOf(DType::bf16);
+      return {{reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
+    }
+    const int64_t stride = blocks.leftStride(by.rows), all = count;
+    if (s.transLhs) {
+      by.packLeft({source, width}, terms, count, own, stride);
+      return {{copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
+    }
+    copyLeft({source, width}, terms, units(b), count, by.rows, own, stride);
+    return {copied, 4 * stride, all, {}};
   }
 
   /// Rows [i, i + height) of the block, counted from its first.
   void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel) const {
-    alignas(64) float own[kRows * Bf16Blocks::kTileColumns];
+    alignas(64) float own[kMostRows * kMostColumns];
     const bool isLast = b.k1 == s.k;
     const Sums to = blocks.passes == 1 ? Sums{own, panel.width}
                                        : Sums{sums.of(operands) + i * blocks.columns + panel.begin, blocks.columns};
     const int64_t j = b.j0 + panel.begin, width = std::min(panel.width, b.j1 - j), at = (b.i0 + i) * s.n + j;
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
-    if (isLast)
+    if (isLast && by.asksForResults)
       prefetch(result, height, width * sizeOf(out));
-    multiplyTile(rows, panelOf(operands, b, panel), panel.width, b.units(), to.at, to.stride, b.k0 > 0);
+    by.multiply(rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at, to.stride,
+                b.k0 > 0);
     if (isLast && out == DType::bf16)
       roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result),
                 s.n);
@@ -154,6 +181,7 @@ private:
   }
 
   MatmulShape s;
+  const Engine &by;
   DType out;
   bool hasAddend, byRows;
   Bf16Blocks blocks;
@@ -165,12 +193,7 @@ private:
 
 } // namespace
 
-bool hasBf16Tiles() { return hasTiles(); }
-
-bool hasAmx() {
-  constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) == amx;
-}
+const char *nameOfBf16Tiles() { return engine() ? engine()->name : nullptr; }
 
 std::unique_ptr<Kernel> makeMatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, ProductCut cut,
                                         std::string method) {

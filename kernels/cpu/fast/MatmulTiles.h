@@ -1,9 +1,9 @@
 //===- MatmulTiles.h - bf16 products by tiles of registers ----------------------------===//
 //
 // BLIS's loops (Van Zee, van de Geijn, ACM TOMS 41(3)) around the tiles of TilesBf16.h: a block of the right factor is
-// rearranged, its panels are then multiplied with 128 rows of the left one at a time, which are read where they are if
-// each has its terms one after the other. One thread, and threads that share the columns, rearrange a panel just before
-// they need it, and ask for what the next one is made of meanwhile. No cut of rows or columns changes bits, nor does
+// rearranged, its panels are then multiplied with 128 rows or more of the left one at a time, which are read where they
+// are if each has its terms one after the other. One thread, and threads that share the columns, rearrange panels just
+// before they need them, and ask for what the next ones are made of meanwhile. No cut of rows or columns changes bits, nor does
 // the number of threads: what is summed in which order depends on the number of terms alone.
 //
 // Of what the CPU can compute (vdpbf16ps alone) the products of GPT-2 124M and 1,024 tokens reach 0.92 to 0.97 on a
@@ -16,10 +16,8 @@
 
 namespace zc::cpu {
 
-/// Can the CPU do so?
-bool hasBf16Tiles();
-/// Has it AMX, with which a library is faster where it has a kernel and memory?
-bool hasAmx();
+/// What the CPU multiplies tiles with, for people; null if it cannot.
+const char *nameOfBf16Tiles();
 
 /// matmul of bf16 factors, no batch; or, with `part`, matmul_part of them. Threads share the rows or the columns.
 /// Needs Bf16Blocks::bytes of workspace.

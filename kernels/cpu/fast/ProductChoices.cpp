@@ -42,13 +42,17 @@ static bool hasProductsOfBf16() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
+/// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Products that
+/// are cut into rows or columns have the same number of terms, hence the same bits.
+constexpr int64_t kLongTerms = 512;
+
 std::vector<ProductChoice> choicesFor(const ProductShape &s) {
   if (s.type == DType::f32)
     return choicesF32(s);
   std::vector<ProductChoice> choices;
   const bool hasTiles =
-      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && hasBf16Tiles();
-  const bool areTilesFirst = hasTiles && s.k >= Bf16Blocks::kLongTerms && !hasAmx();
+      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && nameOfBf16Tiles();
+  const bool areTilesFirst = hasTiles && s.k >= kLongTerms;
   auto addTiles = [&] {
     for (ProductCut cut : sidesOf(s))
       choices.push_back({ProductMethod::tiles, cut});
@@ -74,7 +78,8 @@ namespace cpu {
 static std::string describe(const ProductChoice &choice, int threads) {
   const std::string fitting = fittingLibrary() == GemmLibrary::openblas ? "OpenBLAS" : "oneDNN";
   const std::array<std::string, 5> methods = {"OpenBLAS", "oneDNN", "oneDNN on packed weights",
-                                              fitting + " on widened blocks", "tiles of registers"};
+                                              fitting + " on widened blocks",
+                                              nameOfBf16Tiles() ? nameOfBf16Tiles() : ""};
   std::string text = methods[static_cast<size_t>(choice.method)];
   if (threads > 1 && choice.cut != ProductCut::library)
     text += std::string(" by ") + nameOf(choice.cut);

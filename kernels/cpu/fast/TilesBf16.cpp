@@ -1,15 +1,17 @@
-// TilesBf16.h, in intrinsics: Highway 1.0 has no target with AVX512_BF16.
+// The factors and results of TilesBf16.h, in intrinsics: Highway 1.0 has no target with AVX512_BF16.
 #include "kernels/cpu/fast/TilesBf16.h"
 
 #include <hwy/targets.h>
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 // GCC 12 takes the undefined vectors inside of its intrinsics for uninitialised ones.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
 #define ZC_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
@@ -21,50 +23,24 @@ constexpr int kLanes = 16;
 /// Rows, or columns of units, that packing asks for ahead of use: rows of a matrix are too far apart for the CPU to.
 constexpr int64_t kAhead = 16;
 
-/// Unit `u` of row `r` is at rows[r] + 4 * u of its own, or, in blocks, at rows[0] + 4 * (kRows * u + r).
-template <int kVectors, bool kIsBlock>
-ZC_BF16 void multiply(const char *const *rows, const uint32_t *panel, int64_t units, float *sums, int64_t stride,
-                      bool adds) {
-  __m512 sum[kRows][kVectors];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v)
-      sum[r][v] = _mm512_setzero_ps();
-  const char *const p0 = rows[0], *const p1 = rows[1], *const p2 = rows[2], *const p3 = rows[3], *const p4 = rows[4],
-                    *const p5 = rows[5], *const p6 = rows[6], *const p7 = rows[7];
-  for (int64_t u = 0; u < units; ++u, panel += kVectors * kLanes) {
-    __m512bh right[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v)
-      right[v] = (__m512bh)_mm512_loadu_si512(panel + kLanes * v);
-    const char *const row[kRows] = {p0, p1, p2, p3, p4, p5, p6, p7};
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      int pair;
-      std::memcpy(&pair, kIsBlock ? p0 + 4 * (kRows * u + r) : row[r] + 4 * u, sizeof pair);
-      const __m512bh left = (__m512bh)_mm512_set1_epi32(pair);
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][v] = _mm512_dpbf16_ps(sum[r][v], left, right[v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      float *to = sums + r * stride + kLanes * v;
-      _mm512_storeu_ps(to, adds ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][v]) : sum[r][v]);
-    }
-}
-
-/// Pairs of elements [0, count) of two rows, the first's in the low halves; zeros beyond. `second` may be null: zeros.
-ZC_BF16 __m512i pairs(const Bf16 *first, const Bf16 *second, int64_t count) {
+/// Elements [0, count) of a row, each in the low half of a unit; zeros beyond.
+ZC_BF16 __m512i lowHalves(const Bf16 *row, int64_t count) {
   const auto mask = static_cast<__mmask16>(count >= kLanes ? 0xffff : (1 << count) - 1);
-  const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, first));
-  if (!second)
-    return low;
-  return _mm512_or_si512(low, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, second)), 16));
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row));
+}
+/// The rows of a unit, in a matrix whose rows are terms; null beyond them.
+struct TermRows {
+  const Bf16 *first, *second;
+  TermRows(Matrix source, int64_t terms, int64_t unit)
+      : first(2 * unit < terms ? source.at + 2 * unit * source.stride : nullptr),
+        second(2 * unit + 1 < terms ? first + source.stride : nullptr) {}
+};
+/// Pairs of elements [i, i + count) of a unit's rows, the first's in the low halves; zeros beyond them.
+ZC_BF16 __m512i pairs(TermRows rows, int64_t i, int64_t count) {
+  if (!rows.first || count <= 0)
+    return _mm512_setzero_si512();
+  const __m512i low = lowHalves(rows.first + i, count);
+  return rows.second ? _mm512_or_si512(low, _mm512_slli_epi32(lowHalves(rows.second + i, count), 16)) : low;
 }
 
 /// 16 x 16 units: row i becomes column i.
@@ -91,22 +67,50 @@ ZC_BF16 void transpose(__m512i (&x)[kLanes]) {
   std::copy_n(t, kLanes, x);
 }
 
-/// Rows are terms.
-ZC_BF16 void packRowsOfTerms(Matrix source, int64_t terms, int64_t columns, int64_t width, uint32_t *panel) {
-  for (int64_t term = 0; term < terms; term += 2, panel += width) {
-    const Bf16 *first = source.at + term * source.stride, *second = term + 1 < terms ? first + source.stride : nullptr;
-    for (int64_t row = term + kAhead; row < std::min(terms, term + kAhead + 2); ++row)
-      for (int64_t j = 0; j < width; j += 32)
-        _mm_prefetch(source.at + row * source.stride + j, _MM_HINT_T0);
-    for (int64_t j = 0; j < width; j += kLanes)
-      _mm512_storeu_si512(panel + j, columns <= j ? _mm512_setzero_si512()
-                                                  : pairs(first + j, second ? second + j : nullptr, columns - j));
+/// Asks for `count` elements of the rows that are kAhead behind a unit's.
+void prefetchTerms(Matrix source, int64_t terms, int64_t unit, int64_t count) {
+  for (int64_t row = 2 * unit + kAhead; row < std::min(terms, 2 * unit + kAhead + 2); ++row)
+    for (int64_t j = 0; j < count; j += 32)
+      _mm_prefetch(source.at + row * source.stride + j, _MM_HINT_T0);
+}
+
+/// Of 32 columns of both rows of a unit: the first 16's pairs, or the others'.
+ZC_BF16 __m512i interleaved(TermRows rows, int64_t j, bool others) {
+  alignas(64) static constexpr auto places = [] {
+    std::array<std::array<uint16_t, 32>, 2> all{};
+    for (size_t i = 0; i < 64; ++i)
+      all[i / 32][i % 32] = static_cast<uint16_t>(i / 2 + i % 2 * 32);
+    return all;
+  }();
+  return _mm512_permutex2var_epi16(_mm512_loadu_si512(rows.first + j), _mm512_load_si512(places[others].data()),
+                                   _mm512_loadu_si512(rows.second + j));
+}
+
+/// Rows are terms: of each, all panels' columns, which are in memory one after the other.
+ZC_BF16 void packRowsOfTerms(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last,
+                             int64_t units, uint32_t *block) {
+  const int64_t begin = panels[first].begin, end = panels[last - 1].begin + panels[last - 1].width;
+  for (int64_t u = 0; u < units; ++u) {
+    const TermRows rows(factor.source, factor.terms, u);
+    prefetchTerms({factor.source.at + begin, factor.source.stride}, factor.terms, u, end - begin);
+    for (int64_t index = first; index < last; ++index) {
+      const Panel panel = panels[index];
+      const int64_t present = panels.present(index);
+      uint32_t *to = block + panel.begin * units + u * panel.width;
+      int64_t j = 0;
+      for (; rows.second && j + 2 * kLanes <= present; j += 2 * kLanes) {
+        _mm512_storeu_si512(to + j, interleaved(rows, panel.begin + j, false));
+        _mm512_storeu_si512(to + j + kLanes, interleaved(rows, panel.begin + j, true));
+      }
+      for (; j < panel.width; j += kLanes)
+        _mm512_storeu_si512(to + j, pairs(rows, panel.begin + j, present - j));
+    }
   }
 }
 
 /// Rows are columns.
-ZC_BF16 void packRowsOfColumns(Matrix source, int64_t terms, int64_t columns, int64_t width, uint32_t *panel) {
-  const int64_t units = (terms + 1) / 2;
+ZC_BF16 void packRowsOfColumns(Matrix source, int64_t terms, int64_t units, int64_t columns, int64_t width,
+                               uint32_t *panel) {
   for (int64_t j = 0; j < width; j += kLanes)
     for (int64_t u = 0; u < units; u += kLanes) {
       const int64_t present = std::min<int64_t>(terms - 2 * u, 2 * kLanes);
@@ -126,77 +130,88 @@ ZC_BF16 void packRowsOfColumns(Matrix source, int64_t terms, int64_t columns, in
 
 } // namespace
 
-bool hasTiles() { return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16"); }
-
-void multiplyTile(Rows left, const uint32_t *panel, int64_t width, int64_t units, float *sums, int64_t stride,
-                  bool adds) {
-  const char *rows[kRows];
-  for (int64_t r = 0; r < kRows; ++r)
-    rows[r] = left.at + r * left.rowStride;
-  const bool isBlock = left.unitStride != 4, isNarrow = width == Bf16Blocks::kNarrowColumns;
-  auto *by = isNarrow ? (isBlock ? multiply<2, true> : multiply<2, false>)
-                      : (isBlock ? multiply<3, true> : multiply<3, false>);
-  by(rows, panel, units, sums, stride, adds);
+const Engine *engine() {
+  static const Engine *best = engineOfAmx() ? engineOfAmx() : engineOfAvx512();
+  return best;
 }
 
-void packPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t width, uint32_t *panel) {
-  (isTransposed ? packRowsOfColumns : packRowsOfTerms)(source, terms, columns, width, panel);
+void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t units,
+                uint32_t *block) {
+  if (!factor.isTransposed)
+    return packRowsOfTerms(factor, panels, first, last, units, block);
+  for (int64_t index = first; index < last; ++index) {
+    const Panel panel = panels[index];
+    packRowsOfColumns({factor.source.at + panel.begin * factor.source.stride, factor.source.stride}, factor.terms,
+                      units, panels.present(index), panel.width, block + panel.begin * units);
+  }
 }
 
-void prefetchPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t part, int64_t parts) {
+void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
+                    int64_t parts) {
+  const int64_t begin = panels[first].begin, columns = panels[last - 1].begin + panels.present(last - 1) - begin;
+  const auto [source, isTransposed, terms] = factor;
   const int64_t rows = isTransposed ? columns : terms, bytes = 2 * (isTransposed ? terms : columns);
+  const Bf16 *top = source.at + (isTransposed ? begin * source.stride : begin);
   for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
-    const char *at = reinterpret_cast<const char *>(source.at + row * source.stride);
+    const char *at = reinterpret_cast<const char *>(top + row * source.stride);
     for (int64_t i = 0; i < bytes; i += 64)
       __builtin_prefetch(at + i, 0, 2);
     __builtin_prefetch(at + bytes - 1, 0, 2);
   }
 }
 
-ZC_BF16 void packLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride) {
-  const int64_t units = (terms + 1) / 2;
-  for (int64_t u = 0; u < units; ++u) {
-    const Bf16 *first = source.at + 2 * u * source.stride,
-               *second = 2 * u + 1 < terms ? first + source.stride : nullptr;
-    for (int64_t row = 2 * u + kAhead; row < std::min(terms, 2 * u + kAhead + 2); ++row)
-      for (int64_t i = 0; i < rows; i += 32)
-        _mm_prefetch(source.at + row * source.stride + i, _MM_HINT_T0);
-    for (int64_t i = 0; i < rows; i += kLanes) {
-      const __m512i both = pairs(first + i, second ? second + i : nullptr, rows - i);
+ZC_BF16 void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {
+  constexpr int64_t kRows = 8;
+  for (int64_t u = 0; u < (terms + 1) / 2; ++u) {
+    const TermRows rows(source, terms, u);
+    prefetchTerms(source, terms, u, count);
+    for (int64_t i = 0; i < count; i += kLanes) {
+      const __m512i both = pairs(rows, i, count - i);
       uint32_t *block = blocks + i / kRows * stride + u * kRows;
       _mm256_storeu_si256(reinterpret_cast<__m256i *>(block), _mm512_castsi512_si256(both));
-      if (i + kRows < rows)
+      if (i + kRows < count)
         _mm256_storeu_si256(reinterpret_cast<__m256i *>(block + stride), _mm512_extracti64x4_epi64(both, 1));
     }
   }
 }
 
-void copyLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride) {
-  const int64_t units = (terms + 1) / 2;
-  for (int64_t r = 0; r < roundUp(rows, kRows); ++r) {
-    uint32_t *row = blocks + r / kRows * stride + r % kRows * units;
-    row[units - 1] = 0;
-    if (r < rows)
-      std::memcpy(row, source.at + r * source.stride, static_cast<size_t>(terms) * sizeof(Bf16));
-    else
-      std::fill_n(row, units, 0);
+ZC_BF16 void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {
+  constexpr int64_t kRows = 32;
+  for (int64_t u = 0; u < (terms + 1) / 2; u += kLanes) {
+    for (int64_t i = 0; i < kLanes; ++i)
+      prefetchTerms(source, terms, u + i + kLanes, count);
+    for (int64_t row = 0; row < roundUp(count, kLanes); row += kLanes) {
+      __m512i x[kLanes];
+      for (int64_t i = 0; i < kLanes; ++i)
+        x[i] = pairs({source, terms, u + i}, row, count - row);
+      transpose(x);
+      uint32_t *to = blocks + row / kRows * stride + u * kRows + row % kRows * kLanes;
+      for (int64_t i = 0; i < kLanes; ++i)
+        _mm512_storeu_si512(to + i * kLanes, x[i]);
+    }
+  }
+}
+
+void copyLeft(Matrix source, int64_t terms, int64_t units, int64_t count, int64_t height, uint32_t *blocks,
+              int64_t stride) {
+  for (int64_t r = 0; r < roundUp(count, height); ++r) {
+    uint32_t *row = blocks + r / height * stride + r % height * units;
+    const int64_t present = r < count ? terms : 0;
+    std::fill(row + present / 2, row + units, 0);
+    std::memcpy(row, source.at + r * source.stride, static_cast<size_t>(present) * sizeof(Bf16));
   }
 }
 
 ZC_BF16 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, int64_t rows, int64_t columns,
                        Bf16 *out, int64_t stride) {
-  for (int64_t j = 0; j < columns; j += kLanes) {
-    const auto mask = static_cast<__mmask16>(columns - j >= kLanes ? 0xffff : (1 << (columns - j)) - 1);
-    __m512 shift = _mm512_setzero_ps();
-    if (bias)
-      shift =
-          _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, bias + j)), 16));
-    for (int64_t r = 0; r < rows; ++r) {
-      const __m512 x = _mm512_maskz_loadu_ps(mask, sums + r * sumsStride + j);
-      const __m256bh rounded = _mm512_cvtneps_pbh(bias ? _mm512_add_ps(x, shift) : x);
-      _mm256_mask_storeu_epi16(out + r * stride + j, mask, (__m256i)rounded);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < columns; j += kLanes) {
+      const auto mask = static_cast<__mmask16>(columns - j >= kLanes ? 0xffff : (1 << (columns - j)) - 1);
+      __m512 x = _mm512_maskz_loadu_ps(mask, sums + r * sumsStride + j);
+      if (bias)
+        x = _mm512_add_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(lowHalves(bias + j, columns - j), 16)));
+      _mm256_mask_storeu_epi16(out + r * stride + j, mask, (__m256i)_mm512_cvtneps_pbh(x));
     }
-  }
 }
 
 } // namespace zc::cpu::bf16

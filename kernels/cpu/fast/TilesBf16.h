@@ -1,9 +1,12 @@
-//===- TilesBf16.h - tiles of bf16 products by AVX512_BF16, and their factors rearranged --------===//
+//===- TilesBf16.h - tiles of bf16 products, and their factors rearranged --------===//
 //
-// vdpbf16ps multiplies 32 pairs of terms at once and adds them in fp32: two a cycle on a Zen 5, one on a Zen 4. A tile
-// of 8 x 48 sums leaves eight of the 32 registers for the factors and takes eleven loads for 24 multiplications; 8 x 32
-// is as fast, but reads more. Units
-// are pairs of successive terms, 32 bits; an odd last term is paired with zero.
+// What a CPU multiplies a tile of sums with, in registers, is an engine:
+// - AVX512_BF16: vdpbf16ps multiplies 32 pairs of terms at once and adds them in fp32: two a cycle on a Zen 5, one on a
+//   Zen 4. A tile of 8 x 48 sums leaves eight of the 32 registers for the factors and takes eleven loads for 24
+//   multiplications; 8 x 32 is as fast, but reads more.
+// - AMX: tdpbf16ps multiplies 16 rows of 32 terms with as many of 16 columns in 16 cycles. A tile of 32 x 32 sums takes
+//   four of the eight registers, and a load of a kilobyte for each multiplication.
+// Units are pairs of successive terms, 32 bits; an odd last term is paired with zero.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,54 +15,94 @@
 
 namespace zc::cpu::bf16 {
 
-constexpr int64_t kRows = Bf16Blocks::kTileRows;
+/// Sums of the largest tile: rows, and columns.
+constexpr int64_t kMostRows = 32, kMostColumns = 48;
 
-/// Columns of a tile: a right factor is cut into panels of 48 and, where that leaves 16 or 32, one or two of 32.
-struct Panel {
-  int64_t begin, width; ///< of units; their columns may end before
-};
-class Panels {
-public:
-  explicit Panels(int64_t columns)
-      : vectors((columns + 15) / 16), narrow(vectors == 1 ? 1 : vectors * 2 % 3),
-        wide((vectors - std::min(vectors, 2 * narrow)) / 3) {}
-  int64_t count() const { return wide + narrow; }
-  Panel operator[](int64_t index) const {
-    constexpr int64_t most = Bf16Blocks::kTileColumns, least = Bf16Blocks::kNarrowColumns;
-    return index < wide ? Panel{index * most, most} : Panel{wide * most + (index - wide) * least, least};
-  }
-
-private:
-  int64_t vectors, narrow, wide;
-};
-
-/// Has the CPU what the functions below are compiled for?
-bool hasTiles();
-
-/// Where the units of a tile's left factor are: (row, unit) at at[row * rowStride + unit * unitStride].
+/// Where the units of a tile's left factor are: (row, unit) at at[row * rowStride + unit / step * stepStride + unit %
+/// step * 4], of an engine's step.
 struct Rows {
   const char *at;
-  int64_t rowStride, unitStride; ///< bytes
+  int64_t rowStride, stepStride; ///< bytes
 };
-/// sums[8][width], rows `stride` apart, = or, if `adds`, += left right. `panel`: units of `width` columns, 48 or 32.
-void multiplyTile(Rows left, const uint32_t *panel, int64_t width, int64_t units, float *sums, int64_t stride,
-                  bool adds);
-
 /// A matrix in memory, `stride` elements from row to row.
 struct Matrix {
   const Bf16 *at;
   int64_t stride;
 };
-/// Terms [0, terms) of `columns` columns of a right factor, as a panel of `width`; zeros beyond. `source`: its first
-/// term and column; rows of it are terms, or, if `isTransposed`, columns.
-void packPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t width, uint32_t *panel);
-/// Asks for part `part` of `parts` of what packPanel will read.
-void prefetchPanel(Matrix source, bool isTransposed, int64_t terms, int64_t columns, int64_t part, int64_t parts);
-/// Terms [0, terms) of `rows` rows of a left factor in blocks of eight rows, `stride` units apart, each [units][8];
-/// zeros beyond. Rows of the source are terms.
-void packLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride);
-/// The same where rows of the source are the factor's: a block is [8][units] then.
-void copyLeft(Matrix source, int64_t terms, int64_t rows, uint32_t *blocks, int64_t stride);
+
+struct Engine {
+  const char *name;
+  int64_t rows;        ///< of a tile
+  int64_t rowStep;     ///< what a tile has as many rows of as are needed
+  int64_t columns;     ///< of a tile, at most
+  int64_t unitStep;    ///< factors end in zeros up to a multiple
+  int64_t panels;      ///< of the right factor that a thread rearranges at a time
+  int64_t leftTerms;   ///< of all rows of a left factor that a thread has at a time where they are, of at least 128
+  bool asksForResults; ///< before a tile
+  /// Around a thread's use of the others.
+  void (*begin)();
+  void (*end)();
+  /// sums[height][width], rows `stride` apart, = or, if `adds`, += left right. `height`: a multiple of rowStep.
+  /// `panel`: units of `width` columns, 48 or 32.
+  void (*multiply)(Rows left, const uint32_t *panel, int64_t height, int64_t width, int64_t units, float *sums,
+                   int64_t stride, bool adds);
+  /// Rearranges rows of a left factor, whose rows in memory are terms; where they are then in a block.
+  void (*packLeft)(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
+  int64_t packedRowStride, packedStepStride;
+
+  int64_t units(int64_t terms) const { return roundUp((terms + 1) / 2, unitStep); }
+};
+
+/// The best one that the CPU has; null: none.
+const Engine *engine();
+/// Those of the file that each is in; null where the CPU has it not.
+const Engine *engineOfAvx512();
+const Engine *engineOfAmx();
+
+/// Columns of a tile: a right factor is cut into panels of 48 and, where that leaves 16 or 32, one or two of 32; or, of
+/// an engine with no more columns, of 32 each.
+struct Panel {
+  int64_t begin, width; ///< of units; their columns may end before
+};
+class Panels {
+public:
+  static constexpr int64_t kNarrow = 32;
+  Panels(int64_t columns, const Engine &engine) : columns(columns) {
+    const int64_t vectors = (columns + 15) / 16;
+    narrow = engine.columns == kNarrow ? (vectors + 1) / 2 : vectors == 1 ? 1 : vectors * 2 % 3;
+    wide = (vectors - std::min(vectors, 2 * narrow)) / 3;
+  }
+  int64_t count() const { return wide + narrow; }
+  Panel operator[](int64_t index) const {
+    return index < wide ? Panel{index * kMostColumns, kMostColumns}
+                        : Panel{wide * kMostColumns + (index - wide) * kNarrow, kNarrow};
+  }
+  /// Columns that a panel has.
+  int64_t present(int64_t index) const { return std::min((*this)[index].width, columns - (*this)[index].begin); }
+
+private:
+  int64_t columns, narrow, wide;
+};
+
+/// Part of a right factor, from a block's first column on.
+struct RightFactor {
+  Matrix source;     ///< from its first term and column
+  bool isTransposed; ///< rows of it are columns, else terms
+  int64_t terms;
+};
+/// Panels [first, last), each of `units` of its width; zeros beyond the factor. `block`: where the first of all is.
+void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t units,
+                uint32_t *block);
+/// Asks for part `part` of `parts` of what packPanels will read.
+void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
+                    int64_t parts);
+/// `count` rows of a left factor, whose rows are the source's, each of `units`: blocks of `height` rows, `stride` units
+/// apart; zeros beyond.
+void copyLeft(Matrix source, int64_t terms, int64_t units, int64_t count, int64_t height, uint32_t *blocks,
+              int64_t stride);
+/// The same where rows of the source are terms: blocks of [units][8], or of [units / 16][32][16].
+void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
+void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
 
 /// out = bf16(sums + bias) of `rows` rows of `columns` elements; `bias` may be null.
 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, int64_t rows, int64_t columns, Bf16 *out,

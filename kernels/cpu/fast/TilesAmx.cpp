@@ -1,0 +1,89 @@
+// Tiles by AMX.
+#include "kernels/cpu/fast/TilesBf16.h"
+
+#include <dnnl.hpp>
+#include <immintrin.h>
+
+#define ZC_AMX __attribute__((target("amx-tile,amx-bf16")))
+
+namespace zc::cpu::bf16 {
+namespace {
+
+constexpr int64_t kHalf = 16, kSide = 2 * kHalf; // rows, or columns, of a register's sums and of a tile's
+constexpr int64_t kStep = 16;                    // units of a register's row
+
+/// What ldtilecfg reads: eight registers of 16 rows, 64 bytes each.
+struct alignas(64) Configuration {
+  uint8_t palette = 1, startRow = 0, reserved[14] = {};
+  uint16_t rowBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// GCC's intrinsic does not say that memory is read.
+ZC_AMX void configure() {
+  static constexpr Configuration configuration;
+  asm volatile("ldtilecfg %0" : : "m"(configuration));
+}
+ZC_AMX void release() { asm volatile("tilerelease"); }
+
+/// Sums are in registers 0 to 3, row by row, the left factor in 4 and 5, the right one in 6 and 7. Without the second
+/// row if not tall.
+template <bool kIsTall>
+ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sums, int64_t stride, bool adds) {
+  const int64_t bytes = stride * 4;
+  float *const below = sums + kHalf * stride;
+  if (adds) {
+    _tile_loadd(0, sums, bytes);
+    _tile_loadd(1, sums + kHalf, bytes);
+    if constexpr (kIsTall) {
+      _tile_loadd(2, below, bytes);
+      _tile_loadd(3, below + kHalf, bytes);
+    }
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    if constexpr (kIsTall) {
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+  }
+  for (int64_t u = 0; u < units; u += kStep, left.at += left.stepStride, panel += kStep * kSide) {
+    _tile_loadd(6, panel, 4 * kSide);
+    _tile_loadd(4, left.at, left.rowStride);
+    _tile_loadd(7, panel + kHalf, 4 * kSide);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    if constexpr (kIsTall) {
+      _tile_loadd(5, left.at + kHalf * left.rowStride, left.rowStride);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums, bytes);
+  _tile_stored(1, sums + kHalf, bytes);
+  if constexpr (kIsTall) {
+    _tile_stored(2, below, bytes);
+    _tile_stored(3, below + kHalf, bytes);
+  }
+}
+
+void multiplyTile(Rows left, const uint32_t *panel, int64_t height, int64_t, int64_t units, float *sums, int64_t stride,
+                  bool adds) {
+  (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds);
+}
+
+constexpr Engine kEngine{"AMX tiles", kSide,     kHalf,   kSide,        kStep,        8,  1 << 18,
+                         true,        configure, release, multiplyTile, packLeftOf32, 64, 64 * kSide};
+
+} // namespace
+
+const Engine *engineOfAmx() {
+  // Asks Linux for the registers, which a process has not by itself; obeys ONEDNN_MAX_CPU_ISA.
+  static const bool has = [] {
+    constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) == amx;
+  }();
+  return has && engineOfAvx512() ? &kEngine : nullptr;
+}
+
+} // namespace zc::cpu::bf16

@@ -1,0 +1,82 @@
+// Tiles by AVX512_BF16.
+#include "kernels/cpu/fast/TilesBf16.h"
+
+#include <hwy/targets.h>
+#include <immintrin.h>
+
+#include <cstring>
+
+// GCC 12 takes the undefined vectors inside of its intrinsics for uninitialised ones.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#define ZC_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+namespace zc::cpu::bf16 {
+namespace {
+
+constexpr int kLanes = 16;
+constexpr int64_t kRows = 8;
+
+/// Unit `u` of row `r` is at rows[r] + 4 * u of its own, or, in blocks, at rows[0] + 4 * (kRows * u + r).
+template <int kVectors, bool kIsBlock>
+ZC_BF16 void multiply(const char *const *rows, const uint32_t *panel, int64_t units, float *sums, int64_t stride,
+                      bool adds) {
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      sum[r][v] = _mm512_setzero_ps();
+  const char *const p0 = rows[0], *const p1 = rows[1], *const p2 = rows[2], *const p3 = rows[3], *const p4 = rows[4],
+                    *const p5 = rows[5], *const p6 = rows[6], *const p7 = rows[7];
+  for (int64_t u = 0; u < units; ++u, panel += kVectors * kLanes) {
+    __m512bh right[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      right[v] = (__m512bh)_mm512_loadu_si512(panel + kLanes * v);
+    const char *const row[kRows] = {p0, p1, p2, p3, p4, p5, p6, p7};
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      int pair;
+      std::memcpy(&pair, kIsBlock ? p0 + 4 * (kRows * u + r) : row[r] + 4 * u, sizeof pair);
+      const __m512bh left = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v)
+        sum[r][v] = _mm512_dpbf16_ps(sum[r][v], left, right[v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      float *to = sums + r * stride + kLanes * v;
+      _mm512_storeu_ps(to, adds ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][v]) : sum[r][v]);
+    }
+}
+
+void multiplyTile(Rows left, const uint32_t *panel, int64_t, int64_t width, int64_t units, float *sums, int64_t stride,
+                  bool adds) {
+  const char *rows[kRows];
+  for (int64_t r = 0; r < kRows; ++r)
+    rows[r] = left.at + r * left.rowStride;
+  const bool isBlock = left.stepStride != 4, isNarrow = width == Panels::kNarrow;
+  auto *by = isNarrow ? (isBlock ? multiply<2, true> : multiply<2, false>)
+                      : (isBlock ? multiply<3, true> : multiply<3, false>);
+  by(rows, panel, units, sums, stride, adds);
+}
+
+void nothing() {}
+
+constexpr Engine kEngine{"tiles of registers", kRows,       kRows, kMostColumns, 1, 1, 0, true, nothing, nothing,
+                         multiplyTile,         packLeftOf8, 4,     4 * kRows};
+
+} // namespace
+
+const Engine *engineOfAvx512() {
+  const bool has = (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16");
+  return has ? &kEngine : nullptr;
+}
+
+} // namespace zc::cpu::bf16
