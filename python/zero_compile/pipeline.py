@@ -58,7 +58,11 @@ def remember(options, file):
            "--byte-level": options.byte_level, "--text-field": options.text_field, "--val": options.val, "--seq": options.seq,
            "--seed": options.seed, "--no-dropout": options.no_dropout}
     if options.resume and file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            before = dict(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise ZeroError(BAD_INPUT, f"what the run began with cannot be read: {error}", where=str(file),
+                            help=f"to begin anew, remove {shlex.quote(str(file.parent))}")
         for name, value in now.items():
             if before.get(name) != value:
                 raise ZeroError(MISMATCH, f"the run began with {name} {json.dumps(before.get(name))}, not {json.dumps(value)}", where=str(file),

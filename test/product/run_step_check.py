@@ -5,8 +5,10 @@ from product import expect, needs, quiet_torch, raises, suite
 
 needs("torch", "onnx", "safetensors")
 torch = quiet_torch()
+import numpy
 from torch.nn import functional
 import zero_compile
+from zero_compile import check, exporting
 
 suite = suite(__doc__)
 
@@ -129,5 +131,19 @@ def decided_by_python():
         expect(not (suite.dir / "decided.onnx").exists(), "a file was left")
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes, decided_by_python)])
+def amplified_rounding():
+    """A gradient beyond the usual bound may be as far from the one in double as torch's own; a wrong one is much further."""
+    torch.manual_seed(5)
+    model, batch = Normed(), {"x": torch.randn(6, 4), "y": torch.tensor([0, 1, 2, 0, 1, 2])}
+    wrapper = exporting.wrap(model, list(batch), None)
+    exact, (_, own) = check.exact_gradients(wrapper, batch), check.torch_step(wrapper, batch)
+    expect(sorted(exact) == sorted(own) and all(abs(exact[name] - own[name]).max() < 1e-4 for name in own), "another gradient in double")
+    want = exact["layer.weight"]
+    off = 0.01 * abs(want).max() * numpy.random.default_rng(1).standard_normal(want.shape)
+    for step, told in ((want + off[::-1], True), (want - 2 * off, True), (-want, False), (want * 1.5, False), (want + 30 * off, False)):
+        expect(check.is_rounding(step, want + off, want, 0) is told, f"{told}: {step} for {want}")
+    expect(not check.is_rounding(-want, -want + off, want, 0), "what torch itself cannot tell is not accepted")
+
+
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes, decided_by_python, amplified_rounding)])
 suite.finish()

@@ -123,6 +123,13 @@ def interrupted():
     expect("--resume" in text and "whole.work" in text and data.stat().st_mtime_ns == before, text)
     text = zero(*command, "--resume", "--seed", 1, code=10)  # what lies there is of another
     expect("the run began with --seed 0, not 1" in text and "--resume" in text, text)
+    options = data.with_name("options.json")
+    kept = options.read_bytes()
+    for damaged in (kept[:40], b"[1]", b"\xff"):
+        options.write_bytes(damaged)
+        text = zero(*command, "--resume", code=3)
+        expect("options.json" in text and "to begin anew" in text, text)
+    options.write_bytes(kept)
     zero(*command, "--resume")
     expect((out / "model.safetensors").read_bytes() == want, "other weights")
     expect(data.stat().st_mtime_ns == before, "the text was tokenised again")

@@ -32,8 +32,10 @@ public:
   /// is decided when all is asked: by `finish`.
   mlir::Value next(mlir::OpBuilder &builder, mlir::Location location, llvm::StringRef use, int64_t count,
                    mlir::Type type);
-  /// Makes the slots' buffers, at the program's start; as many more of each ring as `ahead` bytes are enough for.
-  void finish(int64_t ahead = 0);
+  /// Lets `bytes` more be read ahead: as many slots of each ring as they are enough for.
+  void readAhead(int64_t bytes) { ahead = bytes; }
+  /// Makes the slots' buffers, at the program's start.
+  void finish();
 
 private:
   struct Ring {
@@ -41,6 +43,7 @@ private:
     llvm::SmallVector<zero::PartOp> parts; ///< in the order asked for
   };
   graph::ProgramOp program;
+  int64_t ahead = 0; ///< bytes
   llvm::MapVector<std::pair<mlir::StringAttr, mlir::Type>, Ring> rings;
 };
 
@@ -55,7 +58,6 @@ struct Context {
   mlir::ModuleOp module;
   Mesh mesh;
   int64_t chunkElements = 1 << 20;
-  int64_t readAhead = 0; ///< bytes for slots in which state waits for an update that waits for all gradients
   graph::ProgramOp micro, update;
   Staging microStaging, updateStaging;
 
@@ -64,8 +66,9 @@ struct Context {
             mlir::Value source, mlir::Value target);
 };
 
-/// Gradients, optimizer state and the update of `buckets` on their tiers, which they name already.
-void offloadOptimizer(Context &context, llvm::ArrayRef<zero::BucketOp> buckets);
+/// Gradients, optimizer state and the update of `buckets` on their tiers, which they name already. `readAhead`: bytes
+/// for slots in which state waits for updates that wait for all gradients.
+void offloadOptimizer(Context &context, llvm::ArrayRef<zero::BucketOp> buckets, int64_t readAhead);
 /// Parameters of all sharded buckets (of all, with one rank) on their tiers, fetched where `program`, a micro-step or
 /// the evaluation, uses them.
 void offloadParameters(Context &context, graph::ProgramOp program, Staging &staging);

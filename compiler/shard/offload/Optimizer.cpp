@@ -25,7 +25,7 @@ public:
       offloaded[bucket.getSymName()] = bucket;
   }
 
-  void run() {
+  void run(int64_t readAhead) {
     for (Operation &op : llvm::make_early_inc_range(context.micro.getBlock())) {
       if (auto reduce = dyn_cast<zero::ReduceScatterOp>(op))
         landShardOf(reduce);
@@ -40,10 +40,10 @@ public:
     SmallVector<zero::UpdateOp> updates(block.getOps<zero::UpdateOp>());
     Operation *end = updates.empty() ? block.getTerminator() : updates.back()->getNextNode();
     llvm::erase_if(updates, [&](zero::UpdateOp update) { return !bucketOf(update.getGradient()); });
-    if (isUpdatedAsLanded()) {
+    if (isUpdatedAsLanded())
       orderAsLanded(updates);
-      context.readAhead = 0;
-    }
+    else
+      context.updateStaging.readAhead(readAhead);
     for (zero::UpdateOp update : updates)
       rewriteUpdate(update, bucketOf(update.getGradient()), end);
     replaced.append(updates.begin(), updates.end());
@@ -372,6 +372,6 @@ private:
 
 } // namespace
 
-void offload::offloadOptimizer(Context &context, ArrayRef<zero::BucketOp> buckets) {
-  OptimizerOffload(context, buckets).run();
+void offload::offloadOptimizer(Context &context, ArrayRef<zero::BucketOp> buckets, int64_t readAhead) {
+  OptimizerOffload(context, buckets).run(readAhead);
 }

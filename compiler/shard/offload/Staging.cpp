@@ -29,7 +29,7 @@ Value Staging::next(OpBuilder &builder, Location location, StringRef use, int64_
   return part;
 }
 
-void Staging::finish(int64_t ahead) {
+void Staging::finish() {
   OpBuilder builder = OpBuilder::atBlockBegin(&program.getBlock());
   int64_t bytes = 0; // of a slot of each ring
   for (auto &[key, ring] : rings)

@@ -27,7 +27,6 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
     offload::Context context{module,
                              mesh,
                              std::max<int64_t>(1, options.chunk / unit) * unit / 4,
-                             options.readAhead,
                              micro,
                              update,
                              offload::Staging(micro),
@@ -36,7 +35,7 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
       return signalPassFailure();
     // The update's copies go to where parameters live, so both are known before either is rewritten.
     if (!moved.empty())
-      offload::offloadOptimizer(context, moved);
+      offload::offloadOptimizer(context, moved, options.readAhead);
     if (options.offloadParam != Offload::none) {
       offload::offloadParameters(context, micro, context.microStaging);
       if (graph::ProgramOp eval = graph::programOf(module, graph::Phase::eval)) {
@@ -48,7 +47,7 @@ struct ZeroOffloadPass : StagePass<impl::ZeroOffloadBase<ZeroOffloadPass>, Shard
     if (options.offloadActivation != Offload::none)
       offload::offloadActivations(context, tierOf(options.offloadActivation));
     context.microStaging.finish();
-    context.updateStaging.finish(context.readAhead);
+    context.updateStaging.finish();
   }
 
 private:
