@@ -148,7 +148,7 @@ private:
                                        : Sums{sums.of(operands) + i * blocks.columns + panel.begin, blocks.columns};
     const int64_t j = b.j0 + panel.begin, width = std::min(panel.width, b.j1 - j), at = (b.i0 + i) * s.n + j;
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
-    if (isLast && by.asksForResults)
+    if (isLast)
       prefetch(result, height, width * sizeOf(out));
     by.multiply(rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at, to.stride,
                 b.k0 > 0);

@@ -72,8 +72,23 @@ void multiplyTile(Rows left, const uint32_t *panel, int64_t height, int64_t, int
   (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds);
 }
 
-constexpr Engine kEngine{"AMX tiles", kSide,     kHalf,   kSide,        kStep,        8,  1 << 18,
-                         true,        configure, release, multiplyTile, packLeftOf32, 64, 64 * kSide};
+constexpr Engine makeEngine() {
+  Engine engine{};
+  engine.name = "AMX tiles";
+  engine.rows = engine.columns = kSide;
+  engine.rowStep = kHalf;
+  engine.unitStep = kStep;
+  engine.panels = 8;
+  engine.leftTerms = 1 << 18; // half a megabyte of a second cache of two
+  engine.begin = configure;
+  engine.end = release;
+  engine.multiply = multiplyTile;
+  engine.packLeft = packLeftOf32;
+  engine.packedRowStride = 4 * kStep;
+  engine.packedStepStride = 4 * kStep * kSide;
+  return engine;
+}
+constexpr Engine kEngine = makeEngine();
 
 } // namespace
 

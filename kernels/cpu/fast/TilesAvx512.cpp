@@ -69,8 +69,20 @@ void multiplyTile(Rows left, const uint32_t *panel, int64_t, int64_t width, int6
 
 void nothing() {}
 
-constexpr Engine kEngine{"tiles of registers", kRows,       kRows, kMostColumns, 1, 1, 0, true, nothing, nothing,
-                         multiplyTile,         packLeftOf8, 4,     4 * kRows};
+constexpr Engine makeEngine() {
+  Engine engine{};
+  engine.name = "tiles of registers";
+  engine.rows = engine.rowStep = kRows;
+  engine.columns = kMostColumns;
+  engine.unitStep = engine.panels = 1;
+  engine.begin = engine.end = nothing;
+  engine.multiply = multiplyTile;
+  engine.packLeft = packLeftOf8;
+  engine.packedRowStride = 4;
+  engine.packedStepStride = 4 * kRows;
+  return engine;
+}
+constexpr Engine kEngine = makeEngine();
 
 } // namespace
 

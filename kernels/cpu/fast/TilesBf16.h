@@ -32,13 +32,12 @@ struct Matrix {
 
 struct Engine {
   const char *name;
-  int64_t rows;        ///< of a tile
-  int64_t rowStep;     ///< what a tile has as many rows of as are needed
-  int64_t columns;     ///< of a tile, at most
-  int64_t unitStep;    ///< factors end in zeros up to a multiple
-  int64_t panels;      ///< of the right factor that a thread rearranges at a time
-  int64_t leftTerms;   ///< of all rows of a left factor that a thread has at a time where they are, of at least 128
-  bool asksForResults; ///< before a tile
+  int64_t rows;      ///< of a tile
+  int64_t rowStep;   ///< what a tile has as many rows of as are needed
+  int64_t columns;   ///< of a tile, at most
+  int64_t unitStep;  ///< factors end in zeros up to a multiple
+  int64_t panels;    ///< of the right factor that a thread rearranges at a time
+  int64_t leftTerms; ///< of all rows of a left factor that a thread has at a time where they are, of at least 128
   /// Around a thread's use of the others.
   void (*begin)();
   void (*end)();
