@@ -69,7 +69,7 @@ struct Bf16Blocks {
 //===-- attention ------------------------------------------------------------===//
 
 // Products of heads are made of tiles of at most this many rows and columns (fast/MicroKernel.h).
-constexpr int64_t kTileRows = 8, kTileColumns = 32;
+constexpr int64_t kTileRows = 32, kTileColumns = 32;
 
 /// Rows and columns of scores that a thread has at a time.
 constexpr int64_t kQueryBlock = 128, kKeyBlock = 256;

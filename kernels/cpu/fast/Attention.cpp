@@ -43,34 +43,40 @@ public:
 
   AttentionShape s;
   AttentionPieces pieces;
+  MicroKernel by;
 
 private:
-  /// Adds what a block of keys gives to the sums of its rows.
+  /// Adds what a block of keys gives to the sums of its rows; as many of them at a time as the first cache has room for
+  /// the scores of.
   void addBlock(const Block &block, const HeadMask &mask, const HeadDropout &dropout, float *tile) const {
-    float *scores = tile + pieces.scores, *sums = tile + pieces.sums;
-    const int64_t units = by.units(s.depth), rows = roundUp(block.rows, kTileRows);
-    multiply(by, {tile + pieces.queries, pieces.depth, 1},
-             {tile + pieces.keyPanels + block.key * units, units * by.columns}, scores, pieces.columns, rows,
-             block.end(), false, block.scoreUnits(units));
-    for (int64_t i = 0; i < block.rows; ++i)
-      addRow(block, i, mask, dropout, scores + i * pieces.columns, tile);
-    const int64_t terms = roundUp(s.keys, kTileColumns) / by.terms;
-    multiply(by, {scores, pieces.columns, 1},
-             {tile + pieces.valuePanels + block.key / by.terms * by.columns, terms * by.columns}, sums,
-             pieces.valueDepth, rows, roundUp(s.valueDepth, by.columns), true, block.keyUnits());
+    const int64_t units = by.units(s.depth), terms = roundUp(s.keys, kTileColumns) / by.terms;
+    const Right keys{tile + pieces.keyPanels + block.key * units, units * by.columns},
+        values{tile + pieces.valuePanels + block.key / by.terms * by.columns, terms * by.columns};
+    for (int64_t first = 0; first < block.rows; first += kTileRows) {
+      const Block part = block.part(first, kTileRows, 0, block.keys);
+      float *scores = tile + pieces.scores + first * pieces.columns;
+      const int64_t rows = roundUp(part.rows, by.rows);
+      multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth), keys,
+               sumsInRows(by, scores, pieces.columns), rows, part.end(), false, part.scoreUnits(units));
+      for (int64_t i = 0; i < part.rows; ++i)
+        addRow(part, first + i, i, mask, dropout, scores + i * pieces.columns, tile);
+      multiply(by, leftRows(by, scores, pieces.columns), values,
+               sumsInRows(by, tile + pieces.sums + first * pieces.valueDepth, pieces.valueDepth), rows,
+               roundUp(s.valueDepth, by.columns), true, part.keyUnits());
+    }
   }
 
-  /// Scores to what is added up, relative to the largest score yet.
-  void addRow(const Block &block, int64_t i, const HeadMask &mask, const HeadDropout &dropout, float *scores,
-              float *tile) const {
-    float &top = tile[pieces.tops + i], &total = tile[pieces.totals + i];
+  /// Scores of row i to what is added up, relative to the largest score yet of the row, which is one of all queries'.
+  void addRow(const Block &block, int64_t ofAll, int64_t i, const HeadMask &mask, const HeadDropout &dropout,
+              float *scores, float *tile) const {
+    float &top = tile[pieces.tops + ofAll], &total = tile[pieces.totals + ofAll];
     const ScoreRow row{scores, block.visible(i), block.end()};
     mask.apply(block, i, scores, row.visible);
     const float here = topOf(scores, row.visible, mask.factor());
     if (!(here <= top)) {
       const float factor = std::exp(top - here); // 0 at first; NaN stays NaN
       if (block.key > 0)
-        scaleInPlace(tile + pieces.sums + i * pieces.valueDepth, factor, s.valueDepth);
+        scaleInPlace(tile + pieces.sums + ofAll * pieces.valueDepth, factor, s.valueDepth);
       total *= factor;
       top = here;
     }
@@ -80,8 +86,6 @@ private:
     const float *factors = dropout.factors(block, i, visible, tile + pieces.factors);
     total += exponentiate({scores, visible, row.end}, mask.factor(), isEmpty ? 0 : top, factors, by.terms == 2);
   }
-
-  MicroKernel by;
 };
 
 Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
@@ -98,6 +102,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
     const AttentionShape &s = forward.s;
     const DropoutNumbers numbers = dropoutNumbers(s, context);
     parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
+      const Multiplying here(forward.by);
       float *tile = tiles.of(operands) + forward.pieces.floats * part;
       int64_t packed = -1; // heads that share keys and values follow each other
       for (int64_t head = begin; head < end; ++head) {

@@ -23,32 +23,45 @@ template <typename Pieces> int threadsWithPieces(const Pieces &pieces, int given
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-/// A product's factors (MicroKernel.h).
+/// A product's left factor: of each tile (MicroKernel.h), which are `tileStride` units apart.
 struct Left {
-  const float *at;
-  int64_t rowStride, unitStride;
+  LeftUnits first;
+  int64_t tileStride;
 };
+/// Whose rows are one behind the other, `stride` units apart.
+inline Left leftRows(const MicroKernel &by, const float *at, int64_t stride) {
+  return {{at, stride, by.step}, by.rows * stride};
+}
+/// Its right factor.
 struct Right {
   const float *panels;
   int64_t stride; ///< units from a panel to the next
 };
+/// Its sums, in rows, or in panels of a tile's width.
+struct Sums {
+  float *at;
+  int64_t rowStride, tileStride; ///< from row to row, from a tile's columns to the next one's
+};
+inline Sums sumsInRows(const MicroKernel &by, float *at, int64_t stride) { return {at, stride, by.columns}; }
 
-/// Units [begin, end) of a tile's sum; less than none if the tile is not needed.
+/// Units [begin, end) of a tile's sum, of which the first is a multiple of a step; less than none if the tile is not
+/// needed.
 struct Units {
   int64_t begin, end;
 };
 constexpr Units kSkipped = {1, 0};
 
-/// c (+)= left right, tile by tile; unitsOf(row, column) of a tile's first element. Rows and columns are padded.
+/// sums (+)= left right, tile by tile; unitsOf(row, column) of a tile's first element. Rows and columns are padded.
 template <typename UnitsOf>
-void multiply(const MicroKernel &by, const Left &left, const Right &right, float *c, int64_t stride, int64_t rows,
+void multiply(const MicroKernel &by, const Left &left, const Right &right, const Sums &sums, int64_t rows,
               int64_t columns, bool adds, UnitsOf unitsOf) {
   for (int64_t j = 0; j < columns; j += by.columns)
     for (int64_t i = 0; i < rows; i += by.rows)
       if (Units units = unitsOf(i, j); units.begin <= units.end)
-        by.run(left.at + i * left.rowStride + units.begin * left.unitStride, left.rowStride, left.unitStride,
+        by.run({left.first.at + i / by.rows * left.tileStride + units.begin / by.step * left.first.stepStride,
+                left.first.rowStride, left.first.stepStride},
                right.panels + j / by.columns * right.stride + units.begin * by.columns, units.end - units.begin,
-               c + i * stride + j, stride, adds);
+               sums.at + i * sums.rowStride + j / by.columns * sums.tileStride, sums.rowStride, adds);
 }
 
 /// Keys that query i may see under `causal`: [0, visible).
@@ -62,10 +75,14 @@ struct Block {
   const MicroKernel &by;
   int64_t row, rows, key, keys;
 
-  /// What rows are filled up to with zeros: whole tiles with keys as columns, or as rows.
-  int64_t end() const { return roundUp(keys, std::max(by.columns, kTileRows)); }
   int64_t visible(int64_t i) const { return std::clamp<int64_t>(visibleKeys(s, row + i) - key, 0, keys); }
   int64_t visibleOfTile(int64_t i) const { return visible(std::min(i + by.rows, rows) - 1); }
+  /// What rows are filled up to with zeros: whole tiles of the keys that the last row sees.
+  int64_t end() const { return roundUp(visible(rows - 1), kTileColumns); }
+  /// Rows [first, first + count) of it, and keys [from, from + width).
+  Block part(int64_t first, int64_t count, int64_t from, int64_t width) const {
+    return {s, by, row + first, std::min(count, rows - first), key + from, std::min(width, keys - from)};
+  }
 
   /// Products with the scores' rows and columns, over `units` of a head's width.
   auto scoreUnits(int64_t units) const {
@@ -75,12 +92,10 @@ struct Block {
   auto keyUnits() const {
     return [this](int64_t i, int64_t) { return Units{0, by.units(visibleOfTile(i))}; };
   }
-  /// Sums over queries: those from the first on that sees a key of the tile.
-  auto queryUnits() const {
-    return [this](int64_t j, int64_t) {
-      int64_t first = s.causal ? std::clamp<int64_t>(key + j - (s.keys - s.queries) - row, 0, rows) : 0;
-      return Units{first / by.terms, by.units(rows)};
-    };
+  /// Sums over queries: the first unit with one that sees key j.
+  Units queryUnits(int64_t j) const {
+    int64_t first = s.causal ? std::clamp<int64_t>(key + j - (s.keys - s.queries) - row, 0, rows) : 0;
+    return {first / by.terms / by.step * by.step, by.units(rows)};
   }
 };
 
@@ -150,10 +165,14 @@ struct ResultRows {
   void *row(int64_t i, DType type) const { return offsetBy(at, i * stride, type); }
   /// Asks for what is written a few rows after row i, of `rows`: they are too far apart for the CPU to foresee.
   void prefetchAfter(int64_t i, int64_t rows, DType type, int64_t width) const {
-    constexpr int64_t ahead = 8, line = 64;
-    if (i + ahead < rows)
+    constexpr int64_t ahead = 8;
+    prefetch(i + ahead, std::min<int64_t>(1, rows - i - ahead), type, width);
+  }
+  void prefetch(int64_t i, int64_t count, DType type, int64_t width) const {
+    constexpr int64_t line = 64;
+    for (const int64_t end = i + count; i < end; ++i)
       for (int64_t j = 0; j < width; j += line / sizeOf(type))
-        __builtin_prefetch(offsetBy(at, (i + ahead) * stride + j, type), 1);
+        __builtin_prefetch(offsetBy(at, i * stride + j, type), 1);
   }
 };
 inline ResultRows resultRows(const AttentionShape &s, const HeadTensor &tensor, void *const *operands, int64_t b,

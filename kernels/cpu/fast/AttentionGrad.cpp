@@ -2,6 +2,11 @@
 // probabilities, and five products where forward has two. A task is a head of keys: the heads of queries that share it
 // add to its gradients in order. So do heads that share a mask to the gradient of that, as tasks of one thread. `scale`
 // is multiplied into the gradients of query and key once their sums are complete.
+//
+// Sums over queries want probabilities and slopes (gradients of scores) with queries as terms. In fp32 they are the
+// left factor where they are. In bf16, pairs of rows are what the panels of a right factor are made of: the gradients
+// of keys and values are summed transposed, in panels of keys, and transposed once they are complete. There slopes are
+// made of a few rows and keys at a time, which the first cache has room for.
 #include "kernels/cpu/fast/AttentionBlocks.h"
 
 namespace zc::cpu {
@@ -15,6 +20,9 @@ struct GradHead {
   float *dMask;    ///< [queries, keys]; null: none
   bool startsMask; ///< is the first to add to it
 };
+
+/// Keys of the slopes in bf16 that are made at a time, of kTileRows queries.
+constexpr int64_t kSlopeKeys = 64;
 
 class Backward {
 public:
@@ -39,85 +47,178 @@ public:
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
-        makeSlopes(block, head, mask, dropout, tile);
-        addGradients(block, tile);
+        for (int64_t first = 0; first < rows; first += rowsAtATime()) {
+          const Block part = block.part(first, rowsAtATime(), 0, block.keys);
+          for (int64_t from = 0; from < part.end(); from += keysAtATime())
+            makeSlopes(block.part(first, rowsAtATime(), from, keysAtATime()), placesOf(block, first, from, tile), head,
+                       mask, dropout, tile);
+          addQueryGradient(part, first, tile);
+        }
+        addKeyGradients(block, tile);
       });
       store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
             {head.dQuery.row(row, s.dtype), head.dQuery.stride});
     }
   }
 
-  /// Rows of sums, to a tensor.
-  void store(const float *from, int64_t rows, int64_t width, float factor, ResultRows to) const {
-    for (int64_t i = 0; i < rows; ++i) {
-      to.prefetchAfter(i, rows, s.dtype, width);
-      storeScaled(s.dtype, from + i * roundUp(width, kTileColumns), factor, to.row(i, s.dtype), width);
+  /// Of a head of keys, whose sums are complete.
+  void storeKeys(float *tile, ResultRows dKey, ResultRows dValue) const {
+    if (by.engine) {
+      storeTransposed(tile + pieces.dKeys, s.depth, static_cast<float>(s.scale), dKey, tile + pieces.staging);
+      storeTransposed(tile + pieces.dValues, s.valueDepth, 1, dValue, tile + pieces.staging);
+    } else {
+      store(tile + pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale), dKey);
+      store(tile + pieces.dValues, s.keys, s.valueDepth, 1, dValue);
     }
   }
 
   AttentionShape s;
   AttentionGradPieces pieces;
+  MicroKernel by;
 
 private:
+  /// Of the slopes that are made at a time: in fp32 products take longer than what the caches would save.
+  int64_t rowsAtATime() const { return by.engine ? kTileRows : kQueryBlock; }
+  int64_t keysAtATime() const { return by.engine ? kSlopeKeys : kKeyBlock; }
+
+  /// What a part's slopes are made in, and with pairs what becomes of them.
+  struct Places {
+    float *scores, *slopes; ///< null with pairs: these are made on the thread's stack
+    SlopePairs pairs;
+  };
+  /// Of the keys from `from` on of rows of a block.
+  Places placesOf(const Block &block, int64_t first, int64_t from, float *tile) const {
+    if (!by.engine) {
+      const int64_t at = first * pieces.columns + from;
+      return {tile + pieces.scores + at, tile + pieces.slopes + at, {}};
+    }
+    const int64_t panel = panelOfRows(block), at = from / by.columns * panel + first / 2 * by.columns;
+    return {nullptr,
+            nullptr,
+            {tile + pieces.scores + at, slopePanels(block, tile) + at, panel, tile + pieces.slopes + from / 2,
+             pieces.columns / 2}};
+  }
+  /// Units of a panel whose terms are a block's queries.
+  int64_t panelOfRows(const Block &block) const { return roundUp(block.rows, kTileRows) / by.terms * by.columns; }
+  /// Behind those of the probabilities.
+  float *slopePanels(const Block &block, float *tile) const {
+    return tile + pieces.scores + panelOfRows(block) / by.columns * pieces.columns;
+  }
+
   void packQueries(const GradHead &head, int64_t row, int64_t rows, float *tile) const {
     const SourceRows query = rowsFrom(s, head.query, row), grad = rowsFrom(s, head.grad, row),
                      output = rowsFrom(s, head.output, row);
-    float *staging = tile + pieces.staging;
     packRows(by, s.dtype, query, rows, s.depth, tile + pieces.queries, pieces.depth);
     packRows(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.grads, pieces.valueDepth);
-    packPanels(by, s.dtype, query, rows, s.depth, tile + pieces.queryPanels, staging);
-    packPanels(by, s.dtype, grad, rows, s.valueDepth, tile + pieces.gradPanels, staging);
-    for (int64_t i = 0; i < rows; ++i)
-      tile[pieces.deltas + i] = dotOf(s.dtype, rowsFrom(s, grad, i).at, rowsFrom(s, output, i).at, s.valueDepth);
+    packTerms(query, rows, s.depth, tile + pieces.queryPanels, tile);
+    packTerms(grad, rows, s.valueDepth, tile + pieces.gradPanels, tile);
+    dotRows(s.dtype, grad.at, grad.stride, output.at, output.stride, rows, s.valueDepth, tile + pieces.deltas);
   }
+  /// For sums over queries: the right factor's panels, or the left one's tiles.
+  void packTerms(SourceRows source, int64_t rows, int64_t width, float *to, float *tile) const {
+    if (!by.engine)
+      return packPanels(by, s.dtype, source, rows, width, to, tile + pieces.staging);
+    by.engine->packLeft({static_cast<const Bf16 *>(source.at), source.stride}, rows, width,
+                        reinterpret_cast<uint32_t *>(to), tileOfTerms(rows));
+  }
+  int64_t tileOfTerms(int64_t rows) const { return roundUp(rows, kTileRows) / by.terms * by.rows; }
 
-  /// Probabilities of a block, and gradients of its scores but for `scale`, which are those of the mask.
-  void makeSlopes(const Block &block, const GradHead &head, const HeadMask &mask, const HeadDropout &dropout,
-                  float *tile) const {
-    const float *lse = head.lse + block.row;
-    float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
-    const int64_t rows = roundUp(block.rows, kTileRows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
-    multiply(by, {tile + pieces.queries, pieces.depth, 1},
-             {tile + pieces.keysTransposed + block.key * ofKeys, ofKeys * by.columns}, scores, pieces.columns, rows,
-             block.end(), false, block.scoreUnits(ofKeys));
-    multiply(by, {tile + pieces.grads, pieces.valueDepth, 1},
-             {tile + pieces.valuesTransposed + block.key * ofValues, ofValues * by.columns}, slopes, pieces.columns,
-             rows, block.end(), false, block.scoreUnits(ofValues));
+  /// Probabilities of some rows and keys, and gradients of their scores but for `scale`, which are those of the mask.
+  void makeSlopes(const Block &part, const Places &places, const GradHead &head, const HeadMask &mask,
+                  const HeadDropout &dropout, float *tile) const {
+    alignas(64) float own[2][kTileRows * kSlopeKeys];
+    float *const scores = by.engine ? own[0] : places.scores;
+    float *const slopes = by.engine ? own[1] : places.slopes;
+    const int64_t stride = by.engine ? kSlopeKeys : pieces.columns, first = part.row % kQueryBlock;
+    const int64_t rows = roundUp(part.rows, by.rows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
+    multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth),
+             {tile + pieces.keysTransposed + part.key * ofKeys, ofKeys * by.columns}, sumsInRows(by, scores, stride),
+             rows, part.end(), false, part.scoreUnits(ofKeys));
+    multiply(by, leftRows(by, tile + pieces.grads + first * pieces.valueDepth, pieces.valueDepth),
+             {tile + pieces.valuesTransposed + part.key * ofValues, ofValues * by.columns},
+             sumsInRows(by, slopes, stride), rows, part.end(), false, part.scoreUnits(ofValues));
+    const float *lse = head.lse + part.row;
     auto rowOf = [&](int64_t i) {
-      SlopeRow row{scores + i * pieces.columns, slopes + i * pieces.columns, 0, 0, 0, nullptr, nullptr};
-      if (i < block.rows && lse[i] != kMinusInfinity) {
-        row.visible = block.visible(i);
+      SlopeRow row{scores + i * stride, slopes + i * stride, 0, 0, 0, nullptr, nullptr};
+      if (i < part.rows && lse[i] != kMinusInfinity) {
+        row.visible = part.visible(i);
         row.lse = lse[i];
-        row.delta = tile[pieces.deltas + i];
+        row.delta = tile[pieces.deltas + first + i];
         if (head.dMask)
-          row.sums = head.dMask + (block.row + i) * s.keys + block.key;
-        mask.apply(block, i, row.scores, row.visible);
-        row.factors = dropout.factors(block, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
+          row.sums = head.dMask + (part.row + i) * s.keys + part.key;
+        mask.apply(part, i, row.scores, row.visible);
+        row.factors = dropout.factors(part, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
       }
       return row;
     };
-    for (int64_t i = 0; i < block.rows; i += 2)
-      differentiate(rowOf(i), rowOf(i + 1), block.end(), mask.factor(), by.terms == 2);
+    for (int64_t i = 0; i < roundUp(part.rows, 2 * by.step); i += 2) {
+      const SlopePairs pairs = by.engine ? places.pairs.from(i / 2) : SlopePairs{};
+      differentiate(rowOf(i), rowOf(i + 1), part.end(), mask.factor(), by.engine ? &pairs : nullptr);
+    }
   }
 
-  void addGradients(const Block &block, float *tile) const {
-    const float *scores = tile + pieces.scores, *slopes = tile + pieces.slopes;
-    const int64_t columns = pieces.columns, rows = roundUp(block.rows, kTileRows), keys = roundUp(block.keys, by.rows);
-    const int64_t ofRows = roundUp(block.rows, kTileColumns) / by.terms * by.columns,
-                  ofKeys = roundUp(s.keys, kTileColumns) / by.terms * by.columns;
-    // Sums over queries: pairs of rows lie in the rows of scores, in fp32 each where it was.
-    const Left probabilities{scores, 1, columns * by.terms},
-        slopesOfKeys{by.terms == 2 ? scores + columns : slopes, 1, columns * by.terms};
-    multiply(by, probabilities, {tile + pieces.gradPanels, ofRows},
-             tile + pieces.dValues + block.key * pieces.valueDepth, pieces.valueDepth, keys,
-             roundUp(s.valueDepth, by.columns), true, block.queryUnits());
-    multiply(by, slopesOfKeys, {tile + pieces.queryPanels, ofRows}, tile + pieces.dKeys + block.key * pieces.depth,
-             pieces.depth, keys, roundUp(s.depth, by.columns), true, block.queryUnits());
-    multiply(by, {slopes, columns, 1}, {tile + pieces.keyPanels + block.key / by.terms * by.columns, ofKeys},
-             tile + pieces.dQueries, pieces.depth, rows, roundUp(s.depth, by.columns), true, block.keyUnits());
+  /// Of the rows of `part`, the block's from `first` on.
+  void addQueryGradient(const Block &part, int64_t first, float *tile) const {
+    const int64_t stride = pieces.columns / by.terms;
+    multiply(by, leftRows(by, tile + pieces.slopes + (by.engine ? 0 : first * stride), stride),
+             {tile + pieces.keyPanels + part.key / by.terms * by.columns,
+              roundUp(s.keys, kTileColumns) / by.terms * by.columns},
+             sumsInRows(by, tile + pieces.dQueries + first * pieces.depth, pieces.depth), roundUp(part.rows, by.rows),
+             roundUp(s.depth, by.columns), true, part.keyUnits());
   }
 
-  MicroKernel by;
+  void addKeyGradients(const Block &block, float *tile) const {
+    if (by.engine) {
+      addTransposed(block, tile + pieces.gradPanels, tile + pieces.scores, s.valueDepth, tile + pieces.dValues);
+      addTransposed(block, tile + pieces.queryPanels, slopePanels(block, tile), s.depth, tile + pieces.dKeys);
+    } else {
+      addToKeys(block, tile + pieces.scores, tile + pieces.gradPanels, s.valueDepth, tile + pieces.dValues);
+      addToKeys(block, tile + pieces.slopes, tile + pieces.queryPanels, s.depth, tile + pieces.dKeys);
+    }
+  }
+  void addToKeys(const Block &block, const float *scores, const float *panels, int64_t width, float *sums) const {
+    const int64_t stride = roundUp(width, kTileColumns);
+    multiply(by, {{scores, 1, pieces.columns}, by.rows}, {panels, panelOfRows(block)},
+             sumsInRows(by, sums + block.key * stride, stride), roundUp(block.keys, by.rows),
+             roundUp(width, by.columns), true, [&](int64_t j, int64_t) { return block.queryUnits(j); });
+  }
+  /// Sums are [width][kTileColumns] for so many keys.
+  void addTransposed(const Block &block, const float *tiles, const float *panels, int64_t width, float *sums) const {
+    const int64_t ofKeys = roundUp(width, kTileColumns);
+    multiply(by, {{tiles, by.engine->packedRowStride / 4, by.engine->packedStepStride / 4}, tileOfTerms(block.rows)},
+             {panels, panelOfRows(block)}, {sums + block.key * ofKeys, by.columns, ofKeys * by.columns},
+             roundUp(width, by.rows), block.end(), true, [&](int64_t, int64_t j) { return block.queryUnits(j); });
+  }
+
+  /// Rows of sums, to a tensor.
+  void store(float *from, int64_t rows, int64_t width, float factor, ResultRows to) const {
+    const int64_t stride = roundUp(width, kTileColumns);
+    if (by.engine) {
+      to.prefetch(0, rows, s.dtype, width);
+      scaleInPlace(from, factor, rows * stride);
+      return bf16::roundTile(from, stride, nullptr, rows, width, static_cast<Bf16 *>(to.at), to.stride);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      to.prefetchAfter(i, rows, s.dtype, width);
+      storeScaled(s.dtype, from + i * stride, factor, to.row(i, s.dtype), width);
+    }
+  }
+  /// The same of what addTransposed sums. A number of fp32 has the size of a pair: what transposes these does those.
+  void storeTransposed(float *sums, int64_t width, float factor, ResultRows to, float *staging) const {
+    constexpr int64_t side = kTileColumns;
+    const bf16::Panels panels(width, *by.engine);
+    for (int64_t key = 0; key < s.keys; key += side, sums += roundUp(width, side) * side) {
+      const int64_t rows = std::min(side, s.keys - key);
+      to.prefetch(key, rows, s.dtype, width);
+      if (factor != 1)
+        scaleInPlace(sums, factor, width * side);
+      bf16::packPanels({{reinterpret_cast<const Bf16 *>(sums), 2 * side}, true, 2 * side}, panels, 0, panels.count(),
+                       side, reinterpret_cast<uint32_t *>(staging));
+      for (int64_t i = 0; i < panels.count(); ++i)
+        bf16::roundTile(staging + i * side * side, side, nullptr, rows, panels.present(i),
+                        static_cast<Bf16 *>(to.row(key, s.dtype)) + i * side, to.stride);
+    }
+  }
 };
 
 /// One head of keys, with all heads of queries that share it.
@@ -136,10 +237,8 @@ void runGroup(const Backward &backward, const AttentionGradTensors &tensors, con
                   resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
                  {s, operands[6], b, h}, {s, numbers, b * s.heads + h}, tile);
   }
-  backward.store(tile + backward.pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale),
-                 resultRows(s, tensors.dKey, operands, b, keyHead));
-  backward.store(tile + backward.pieces.dValues, s.keys, s.valueDepth, 1,
-                 resultRows(s, tensors.dValue, operands, b, keyHead));
+  backward.storeKeys(tile, resultRows(s, tensors.dKey, operands, b, keyHead),
+                     resultRows(s, tensors.dValue, operands, b, keyHead));
 }
 
 Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
@@ -158,6 +257,7 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
       [backward, order, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
         const DropoutNumbers numbers = dropoutNumbers(backward.s, context);
         parallelParts(threads, order.groups, 1, [&](int64_t begin, int64_t end, int part) {
+          const Multiplying here(backward.by);
           for (int64_t group = begin; group < end; ++group)
             for (int64_t member = 0; member < order.members; ++member)
               runGroup(backward, tensors, numbers, order.keyHead(group, member), operands,

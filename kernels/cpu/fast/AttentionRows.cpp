@@ -193,24 +193,40 @@ HWY_INLINE void addSlope(const SlopeRow &row, int64_t j, V slope) {
   storePart(hn::Add(loadPart(row.sums + j, count), slope), row.sums + j, count);
 }
 
-void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
+/// Calls fn(j, first's, second's) for vectors up to `end`.
+template <typename Fn>
+HWY_INLINE void forSlopes(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, Fn fn) {
   const V factor = hn::Set(kF, scale), lse0 = hn::Set(kF, first.lse), lse1 = hn::Set(kF, second.lse),
           delta0 = hn::Set(kF, first.delta), delta1 = hn::Set(kF, second.delta);
-  auto *rows0 = reinterpret_cast<Bf16 *>(first.slopes), *rows1 = reinterpret_cast<Bf16 *>(second.slopes);
+  const int64_t visible = std::max(first.visible, second.visible);
+  const Slope none{hn::Zero(kF), hn::Zero(kF)};
   for (int64_t j = 0; j < end; j += static_cast<int64_t>(lanes())) {
+    if (j >= visible) {
+      fn(j, none, none);
+      continue;
+    }
     const Slope a = slopeOf(first, j, factor, lse0, delta0), b = slopeOf(second, j, factor, lse1, delta1);
     addSlope(first, j, a.slope);
     addSlope(second, j, b.slope);
-    if (isNarrow) {
-      storePairs(a.p, b.p, nullptr, nullptr, first.scores + j);
-      storePairs(a.slope, b.slope, rows0 + j, rows1 + j, second.scores + j);
-    } else {
+    fn(j, a, b);
+  }
+}
+
+void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale,
+                       const SlopePairs *pairs) {
+  if (!pairs)
+    return forSlopes(first, second, end, scale, [&](int64_t j, Slope a, Slope b) HWY_ATTR {
       storeVector(a.p, first.scores + j);
       storeVector(b.p, second.scores + j);
       storeVector(a.slope, first.slopes + j);
       storeVector(b.slope, second.slopes + j);
-    }
-  }
+    });
+  auto *row0 = reinterpret_cast<Bf16 *>(pairs->rows), *row1 = reinterpret_cast<Bf16 *>(pairs->rows + pairs->rowStride);
+  forSlopes(first, second, end, scale, [&](int64_t j, Slope a, Slope b) HWY_ATTR {
+    const int64_t at = j / kTileColumns * pairs->panelStride + j % kTileColumns;
+    storePairs(a.p, b.p, nullptr, nullptr, pairs->probabilities + at);
+    storePairs(a.slope, b.slope, row0 + j, row1 + j, pairs->slopes + at);
+  });
 }
 
 void storeScaledRow(DType type, const float *x, float factor, void *to, int64_t n) {
@@ -221,10 +237,13 @@ void storeScaledRow(DType type, const float *x, float factor, void *to, int64_t 
   });
 }
 
-float dotRow(DType type, const void *a, const void *b, int64_t n) {
-  return withFast(type, [&](auto tag) {
+void dotsOfRows(DType type, const void *a, int64_t strideOfA, const void *b, int64_t strideOfB, int64_t rows, int64_t n,
+                float *dots) {
+  withFast(type, [&](auto tag) {
     const auto *x = static_cast<const TypeOf<decltype(tag)> *>(a), *y = static_cast<const TypeOf<decltype(tag)> *>(b);
-    return sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return hn::Mul(loadPart(x + i, c), loadPart(y + i, c)); });
+    for (int64_t row = 0; row < rows; ++row, x += strideOfA, y += strideOfB)
+      dots[row] =
+          sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return hn::Mul(loadPart(x + i, c), loadPart(y + i, c)); });
   });
 }
 
@@ -240,7 +259,7 @@ HWY_EXPORT(exponentiateRow);
 HWY_EXPORT(drawFactors);
 HWY_EXPORT(differentiateRows);
 HWY_EXPORT(storeScaledRow);
-HWY_EXPORT(dotRow);
+HWY_EXPORT(dotsOfRows);
 
 void maskScores(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n) {
   HWY_DYNAMIC_DISPATCH(addMask)(type, mask, isSplat, scale, scores, n);
@@ -252,14 +271,17 @@ float exponentiate(const ScoreRow &row, float scale, float top, const float *fac
 const float *dropoutFactors(const DropoutNumbers &numbers, int64_t first, int64_t n, float *buffer) {
   return HWY_DYNAMIC_DISPATCH(drawFactors)(numbers, first, n, buffer);
 }
-void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow) {
-  HWY_DYNAMIC_DISPATCH(differentiateRows)(first, second, end, scale, isNarrow);
+void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, const SlopePairs *pairs) {
+  HWY_DYNAMIC_DISPATCH(differentiateRows)(first, second, end, scale, pairs);
 }
 void storeScaled(DType type, const float *x, float factor, void *to, int64_t n) {
   HWY_DYNAMIC_DISPATCH(storeScaledRow)(type, x, factor, to, n);
 }
 void scaleInPlace(float *x, float factor, int64_t n) { storeScaled(DType::f32, x, factor, x, n); }
-float dotOf(DType type, const void *a, const void *b, int64_t n) { return HWY_DYNAMIC_DISPATCH(dotRow)(type, a, b, n); }
+void dotRows(DType type, const void *a, int64_t strideOfA, const void *b, int64_t strideOfB, int64_t rows, int64_t n,
+             float *dots) {
+  HWY_DYNAMIC_DISPATCH(dotsOfRows)(type, a, strideOfA, b, strideOfB, rows, n, dots);
+}
 
 } // namespace zc::cpu
 #endif

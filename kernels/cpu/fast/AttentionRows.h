@@ -1,6 +1,7 @@
 //===- AttentionRows.h - what attention does to rows of scores ------------------===//
 #pragma once
 
+#include "kernels/cpu/Tiles.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Philox.h"
 
@@ -43,14 +44,28 @@ struct SlopeRow {
   float *sums;          ///< what slopes are added to; null: nothing
   const float *factors; ///< dropout's; null: none
 };
-/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta), then p times its factor. In fp32 each
-/// becomes the one it is made of. With `isNarrow`, in bf16: slopes become rows, as of exponentiate; and for products
-/// that sum over rows, the first row of scores pairs of p, the second pairs of slopes.
-void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, bool isNarrow);
+/// Where two rows become pairs of bf16: units of panels of kTileColumns keys, `panelStride` units apart, for products
+/// that sum over rows; and slopes also rows of two keys a unit.
+struct SlopePairs {
+  float *probabilities, *slopes;
+  int64_t panelStride;
+  float *rows;
+  int64_t rowStride;
+  /// The next rows', `count` pairs on.
+  SlopePairs from(int64_t count) const {
+    return {probabilities + count * kTileColumns, slopes + count * kTileColumns, panelStride,
+            rows + 2 * count * rowStride, rowStride};
+  }
+};
+/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta), then p times its factor. Without `pairs`
+/// each becomes the one it is made of.
+void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, const SlopePairs *pairs);
 
 /// to = x factor, in `type`.
 void storeScaled(DType type, const float *x, float factor, void *to, int64_t n);
 void scaleInPlace(float *x, float factor, int64_t n);
-float dotOf(DType type, const void *a, const void *b, int64_t n);
+/// Of rows of n, `stride` elements apart in either, each one's a . b.
+void dotRows(DType type, const void *a, int64_t strideOfA, const void *b, int64_t strideOfB, int64_t rows, int64_t n,
+             float *dots);
 
 } // namespace zc::cpu

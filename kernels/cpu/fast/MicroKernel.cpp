@@ -15,18 +15,18 @@ namespace HWY_NAMESPACE {
 /// As many rows of two vectors as the registers hold beside the factors: AVX-512 has 32, others 16.
 constexpr size_t kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
 
-void multiply(const float *a, int64_t rowStride, int64_t unitStride, const float *b, int64_t units, float *c,
-              int64_t stride, bool adds) {
+void multiply(const LeftUnits &from, const float *b, int64_t units, float *c, int64_t stride, bool adds) {
+  const float *a = from.at;
   const size_t n = lanes();
   V left[kRows], right[kRows];
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r)
     left[r] = right[r] = hn::Zero(kF);
-  for (int64_t u = 0; u < units; ++u, a += unitStride, b += 2 * n) {
+  for (int64_t u = 0; u < units; ++u, a += from.stepStride, b += 2 * n) {
     const V b0 = hn::LoadU(kF, b), b1 = hn::LoadU(kF, b + n);
 #pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
-      const V x = hn::Set(kF, a[static_cast<int64_t>(r) * rowStride]);
+      const V x = hn::Set(kF, a[static_cast<int64_t>(r) * from.rowStride]);
       left[r] = hn::MulAdd(x, b0, left[r]);
       right[r] = hn::MulAdd(x, b1, right[r]);
     }
@@ -38,10 +38,10 @@ void multiply(const float *a, int64_t rowStride, int64_t unitStride, const float
   }
 }
 
-MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, multiply}; }
+MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, 1, nullptr, multiply}; }
 
 #if HWY_TARGET != HWY_SCALAR
-/// `count` units of 32 bits, at most a vector, and zeros. Of 16-bit elements they may lie at any even address.
+/// `count` elements, at most a vector, and zeros.
 HWY_INLINE V loadUnits(const char *source, size_t count) {
   if (count == lanes())
     return hn::LoadU(kF, reinterpret_cast<const float *>(source));
@@ -81,20 +81,12 @@ HWY_INLINE void transposeRows(const char *source, int64_t, int64_t present, size
 }
 #endif
 
-/// Columns [0, count) of a panel in units: row j of `source`, `pitch` bytes apart, becomes column j. `whole` units of
-/// 32 bits are read from each row, and `odd` elements of 16 bits after them.
-void transposePanel(const char *source, int64_t pitch, int64_t count, int64_t columns, int64_t whole, bool odd,
-                    float *panel) {
+/// Columns [0, count) of a panel: row j of `source`, `pitch` bytes apart, becomes column j.
+void transposePanel(const char *source, int64_t pitch, int64_t count, int64_t columns, int64_t width, float *panel) {
   for (int64_t j = 0; j < columns; j += kTransposed)
-    forVectors(0, whole, [&](int64_t u, size_t units) HWY_ATTR {
+    forVectors(0, width, [&](int64_t u, size_t units) HWY_ATTR {
       transposeRows(source + j * pitch + 4 * u, pitch, count - j, units, columns, panel + u * columns + j);
     });
-  for (int64_t j = 0; odd && j < columns; ++j) {
-    uint32_t unit = 0;
-    if (j < count)
-      std::memcpy(&unit, source + j * pitch + 4 * whole, 2);
-    std::memcpy(panel + whole * columns + j, &unit, 4);
-  }
 }
 
 /// Unit row of `columns`: elements [0, count) of fp32 `x`, zeros beyond.
@@ -103,24 +95,6 @@ void copyUnits(const float *x, int64_t count, int64_t columns, float *to) {
     const auto present = static_cast<size_t>(std::clamp<int64_t>(count - j, 0, static_cast<int64_t>(c)));
     storePart(present == 0 ? hn::Zero(kF) : loadPart(x + j, present), to + j, c);
   });
-}
-
-/// The same of pairs: the first of each from `x`, the second from `y`, which may be null: zeros.
-void pairUnits(const uint16_t *x, const uint16_t *y, int64_t count, int64_t columns, float *to) {
-  const auto vector = static_cast<int64_t>(lanes());
-  auto load = [&](const uint16_t *p, int64_t j) HWY_ATTR {
-    return hn::BitCast(U(), loadPart(reinterpret_cast<const Bf16 *>(p) + j,
-                                     static_cast<size_t>(std::min<int64_t>(count - j, vector))));
-  };
-  for (int64_t j = 0; j < columns; j += vector) {
-    auto units = hn::Zero(U());
-    if (j < count) {
-      units = hn::ShiftRight<16>(load(x, j));
-      if (y)
-        units = hn::Or(units, load(y, j));
-    }
-    hn::StoreU(hn::BitCast(kF, units), kF, to + j);
-  }
 }
 
 } // namespace HWY_NAMESPACE
@@ -134,74 +108,93 @@ namespace zc::cpu {
 HWY_EXPORT(f32Kernel);
 HWY_EXPORT(transposePanel);
 HWY_EXPORT(copyUnits);
-HWY_EXPORT(pairUnits);
 
 namespace {
 
-/// Rows [begin, begin + count) in what the kernel's units are made of.
-SourceRows rowsOf(const MicroKernel &by, DType type, SourceRows source, int64_t begin, int64_t count, int64_t width,
-                  float *staging) {
+/// Rows [begin, begin + count) in fp32.
+SourceRows rowsOf(DType type, SourceRows source, int64_t begin, int64_t count, int64_t width, float *staging) {
   const char *at = static_cast<const char *>(source.at) + begin * source.stride * sizeOf(type);
-  if (by.terms == 2 || type == DType::f32)
+  if (type == DType::f32)
     return {at, source.stride};
   for (int64_t row = 0; row < count; ++row)
     convertFast(type, at + row * source.stride * sizeOf(type), DType::f32, staging + row * width, width);
   return {staging, width};
 }
 
+bf16::Matrix pairsOf(SourceRows source) { return {static_cast<const Bf16 *>(source.at), source.stride}; }
+
+/// All of a factor of the engine's.
+void packPairs(const bf16::Engine &engine, const bf16::RightFactor &factor, int64_t columns, int64_t units,
+               float *panels) {
+  const bf16::Panels all(columns, engine);
+  if (all.count() > 0)
+    bf16::packPanels(factor, all, 0, all.count(), units, reinterpret_cast<uint32_t *>(panels));
+}
+
+const bf16::Engine *engineOfPanels() {
+  static const bf16::Engine narrow = [] {
+    bf16::Engine engine = bf16::engine() ? *bf16::engine() : bf16::Engine{};
+    engine.columns = kTileColumns;
+    return engine;
+  }();
+  return bf16::engine() ? &narrow : nullptr;
+}
+
 } // namespace
 
+MicroKernel microKernelOf(const bf16::Engine &engine) {
+  return {engine.rows, engine.columns, 2, engine.unitStep, &engine, nullptr};
+}
 MicroKernel microKernelOf(DType type) {
-  const MicroKernel *narrow = type == DType::bf16 ? bf16MicroKernel() : nullptr;
-  return narrow ? *narrow : HWY_DYNAMIC_DISPATCH(f32Kernel)();
+  const bf16::Engine *engine = type == DType::bf16 ? engineOfPanels() : nullptr;
+  return engine ? microKernelOf(*engine) : HWY_DYNAMIC_DISPATCH(f32Kernel)();
 }
 
 void packTransposed(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                     float *staging) {
-  const int64_t panel = by.units(width) * by.columns;
+  const int64_t units = by.units(width);
+  if (by.engine)
+    return packPairs(*by.engine, {pairsOf(source), true, width}, rows, units, panels);
   for (int64_t begin = 0; begin < rows; begin += by.columns) {
     const int64_t count = std::min(by.columns, rows - begin);
-    const SourceRows chunk = rowsOf(by, type, source, begin, count, width, staging);
+    const SourceRows chunk = rowsOf(type, source, begin, count, width, staging);
     HWY_DYNAMIC_DISPATCH(transposePanel)
-    (static_cast<const char *>(chunk.at), chunk.stride * 4 / by.terms, count, by.columns, width / by.terms,
-     width % by.terms != 0, panels + begin / by.columns * panel);
+    (static_cast<const char *>(chunk.at), chunk.stride * 4, count, by.columns, width, panels + begin * units);
   }
 }
 
 void packPanels(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,
                 float *staging) {
-  const int64_t panel = roundUp(rows, kTileColumns) / by.terms * by.columns;
+  const int64_t units = roundUp(rows, kTileColumns) / by.terms;
+  if (by.engine)
+    return packPairs(*by.engine, {pairsOf(source), false, rows}, width, units, panels);
   for (int64_t begin = 0; begin < rows; begin += kTileColumns) {
     const int64_t count = std::min(kTileColumns, rows - begin);
-    const SourceRows chunk = rowsOf(by, type, source, begin, count, width, staging);
-    for (int64_t row = 0; row < kTileColumns; row += by.terms)
-      for (int64_t j = 0; j < width; j += by.columns) {
-        float *to = panels + j / by.columns * panel + (begin + row) / by.terms * by.columns;
-        const int64_t here = row < count ? width - j : 0;
-        if (by.terms == 1) {
-          HWY_DYNAMIC_DISPATCH(copyUnits)(static_cast<const float *>(chunk.at) + row * chunk.stride + j, here,
-                                          by.columns, to);
-        } else {
-          const uint16_t *x = static_cast<const uint16_t *>(chunk.at) + row * chunk.stride + j;
-          HWY_DYNAMIC_DISPATCH(pairUnits)(x, row + 1 < count ? x + chunk.stride : nullptr, here, by.columns, to);
-        }
-      }
+    const SourceRows chunk = rowsOf(type, source, begin, count, width, staging);
+    for (int64_t row = 0; row < kTileColumns; ++row)
+      for (int64_t j = 0; j < width; j += by.columns)
+        HWY_DYNAMIC_DISPATCH(copyUnits)(static_cast<const float *>(chunk.at) + row * chunk.stride + j,
+                                        row < count ? width - j : 0, by.columns,
+                                        panels + j * units + (begin + row) * by.columns);
   }
 }
 
 void packRows(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *to,
               int64_t stride) {
+  constexpr int64_t ahead = 16, line = 64;
   const char *from = static_cast<const char *>(source.at);
-  const int64_t pitch = source.stride * sizeOf(type);
-  for (int64_t row = 0; row < roundUp(rows, kTileRows); ++row, to += stride) {
-    if (row >= rows || width % by.terms != 0)
+  const int64_t pitch = source.stride * sizeOf(type), bytes = width * sizeOf(type);
+  for (int64_t row = 0; row < roundUp(rows, kTileRows); ++row, to += stride, from += pitch) {
+    if (row >= rows || by.units(width) * by.terms != width)
       std::fill(to, to + by.units(width), 0.0f);
     if (row >= rows)
       continue;
-    if (by.terms == 2)
-      std::memcpy(to, from + row * pitch, static_cast<size_t>(width * sizeOf(type)));
+    for (int64_t at = 0; row + ahead < rows && at < bytes; at += line)
+      __builtin_prefetch(from + ahead * pitch + at);
+    if (by.engine)
+      std::memcpy(to, from, static_cast<size_t>(bytes));
     else
-      convertFast(type, from + row * pitch, DType::f32, to, width);
+      convertFast(type, from, DType::f32, to, width);
   }
 }
 
