@@ -1,6 +1,7 @@
 // Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens: ms, and GF/s or GB/s beside the limits of the same run
 // (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
 #include "kernels/Workspace.h"
+#include "runtime/base/StridedView.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>
@@ -68,6 +69,48 @@ void addAttention(std::vector<Case> &all, int64_t keys) {
       c.outputs.push_back(f32({1, heads, keys, keys}));
     }
   });
+}
+
+/// Of models: heads of 128, grouped ones, ViT's 197 keys of which each sees all; and GPT-2's that stand beside each
+/// other in rows, as its linear layers have them.
+void addAttentionOfModels(std::vector<Case> &all) {
+  struct Model {
+    const char *label;
+    int64_t batch, heads, keyHeads, keys, depth;
+    bool causal, isInRows;
+  };
+  for (const Model &m :
+       {Model{"/1024/wide", 1, 6, 6, 1024, 128, true, false}, Model{"/1024/grouped", 1, 12, 3, 1024, 64, true, false},
+        Model{"/197", 4, 12, 12, 197, 64, false, false}, Model{"/256/rows", 4, 12, 12, 256, 64, true, true}}) {
+    const TensorType lse = f32({m.batch, m.heads, m.keys}), row = f32({1, m.batch, m.keys, m.heads * m.depth}),
+                     query = m.isInRows ? row : f32({m.batch, m.heads, m.keys, m.depth}),
+                     key = m.isInRows ? row : f32({m.batch, m.keyHeads, m.keys, m.depth});
+    std::map<std::string, Attribute> attributes = {{"scale", 0.125}};
+    if (m.causal)
+      attributes["causal"] = kOne;
+    const int64_t width = m.heads * m.depth;
+    auto withViews = [&](size_t numOperands, size_t lseAt) {
+      std::map<std::string, Attribute> seen = attributes;
+      std::vector<StridedView> views;
+      for (size_t i = 0; i < numOperands; ++i)
+        views.push_back(
+            i == lseAt ? StridedView::whole(i, lse.dims)
+                       : StridedView{i, 0, {m.batch, m.heads, m.keys, m.depth}, {m.keys * width, m.depth, width, 1}});
+      if (m.isInRows)
+        seen["views"] = encode(views);
+      return seen;
+    };
+    const double product = 2.0 * static_cast<double>(m.batch * m.heads * m.keys * m.depth) *
+                           (m.causal ? static_cast<double>(m.keys + 1) / 2 : static_cast<double>(m.keys));
+    const std::string label = m.label;
+    all.push_back({"attention" + label, "attention", {query, key, key}, {query, lse}, withViews(5, 4), 2 * product});
+    all.push_back({"attention_grad" + label,
+                   "attention_grad",
+                   {query, query, key, key, query, lse},
+                   {query, key, key},
+                   withViews(9, 5),
+                   5 * product});
+  }
 }
 
 /// Element-wise work on so many rows: less and select, as relu's gradient; silu, mul and add of a row
@@ -144,6 +187,7 @@ std::vector<Case> cases() {
     addPrograms(result, label, rows);
   for (int64_t keys : {256, 1024, 2048})
     addAttention(result, keys);
+  addAttentionOfModels(result);
   return result;
 }
 

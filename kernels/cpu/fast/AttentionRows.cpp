@@ -237,13 +237,26 @@ void storeScaledRow(DType type, const float *x, float factor, void *to, int64_t 
   });
 }
 
+/// Rows that are asked for before they are used.
+constexpr int64_t kAhead = 16;
+
 void dotsOfRows(DType type, const void *a, int64_t strideOfA, const void *b, int64_t strideOfB, int64_t rows, int64_t n,
                 float *dots) {
   withFast(type, [&](auto tag) {
     const auto *x = static_cast<const TypeOf<decltype(tag)> *>(a), *y = static_cast<const TypeOf<decltype(tag)> *>(b);
-    for (int64_t row = 0; row < rows; ++row, x += strideOfA, y += strideOfB)
+    // Rows may be too far apart for the CPU to foresee.
+    auto prefetch = [n](const auto *p) {
+      for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof *p))
+        __builtin_prefetch(p + i);
+    };
+    for (int64_t row = 0; row < rows; ++row, x += strideOfA, y += strideOfB) {
+      if (row + kAhead < rows) {
+        prefetch(x + kAhead * strideOfA);
+        prefetch(y + kAhead * strideOfB);
+      }
       dots[row] =
           sumVectors(n, [&](int64_t i, size_t c) HWY_ATTR { return hn::Mul(loadPart(x + i, c), loadPart(y + i, c)); });
+    }
   });
 }
 
