@@ -30,7 +30,7 @@ Bf16Blocks::Bf16Blocks(const MatmulShape &s)
       terms(roundUp((s.k + passes - 1) / passes, kTermStep)),
       rows(passes == 1 ? s.m : std::min(roundUp(s.m, kRowStep), kMostRows)),
       columns(std::clamp(roundUp(s.n, kColumnStep), kColumnStep, kMostColumns)),
-      threads(tilesFor(left() * 4, std::max(s.m / 8, s.n / kColumnStep))) {}
+      threads(tilesFor(left() * 4, std::max(s.m / kFewestRows, s.n / kColumnStep))) {}
 
 OrderedPieces::OrderedPieces(const MatmulPartShape &part) {
   const MatmulShape &s = part.product;

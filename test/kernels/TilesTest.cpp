@@ -11,14 +11,6 @@
 namespace zc::cpu::bf16 {
 namespace {
 
-std::vector<const Engine *> engines() {
-  std::vector<const Engine *> all;
-  for (const Engine *engine : {engineOfAvx512(), engineOfAmx()})
-    if (engine)
-      all.push_back(engine);
-  return all;
-}
-
 /// Of a product: numbers that bf16 has.
 struct Factors {
   int64_t rows, columns, terms;
@@ -52,7 +44,7 @@ std::vector<Bf16> transposed(const std::vector<Bf16> &matrix, int64_t rows, int6
   return result;
 }
 
-/// The sums of one tile of rows, all columns; panels and rows are arranged with `Z` beyond what is there.
+/// The sums of one tile of rows, all columns; what packing does not write is NaN.
 std::vector<float> multiply(const Engine &engine, const Factors &f, bool transLeft, bool transRight, bool adds) {
   const int64_t units = engine.units(f.terms), height = roundUp(f.rows, engine.rowStep);
   const Panels panels(f.columns, engine);

@@ -66,7 +66,7 @@ class Suite:
     def finish(self):
         self.temp.cleanup()
         print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
-        nothing = 77 if self.skipped else 1  # run_tests.py's for what the machine cannot do
+        nothing = SKIPPED if self.skipped else 1
         sys.exit(1 if self.failed else 0 if self.passed else nothing)
 
     def tool(self, name, *args, code=0):

@@ -102,7 +102,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
     const AttentionShape &s = forward.s;
     const DropoutNumbers numbers = dropoutNumbers(s, context);
     parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
-      const Multiplying here(forward.by);
+      const bf16::Multiplying here(forward.by.engine);
       float *tile = tiles.of(operands) + forward.pieces.floats * part;
       int64_t packed = -1; // heads that share keys and values follow each other
       for (int64_t head = begin; head < end; ++head) {

@@ -42,31 +42,30 @@ private:
 
   void addBlock(void *const *operands, const Block &b) const {
     const Panels panels(b.j1 - b.j0, by);
-    const int64_t rows = b.i1 - b.i0, chunk = leftRows(b);
+    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime(b);
     if (!byRows || threads == 1) // who needs a panel packs it
       return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int part) {
-        by.begin();
+        const Multiplying here(&by);
         for (int64_t i = 0; i < rows; i += chunk)
           addRows(operands, b, i, std::min(rows, i + chunk), {begin, end}, part, i == 0);
-        by.end();
       });
     parallelParts(threads, panels.count(), 1,
                   [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
     parallelParts(threads, rows, by.rows, [&](int64_t begin, int64_t end, int part) {
-      by.begin();
+      const Multiplying here(&by);
       for (int64_t i = begin; i < end; i += chunk)
         addRows(operands, b, i, std::min(end, i + chunk), {0, panels.count()}, part, false);
-      by.end();
     });
   }
 
   /// Can rows of the left factor be used where they are?
   bool isInPlace(const Block &b) const { return !s.transLhs && (b.k1 - b.k0) % (2 * by.unitStep) == 0; }
-  /// That a thread has at a time.
-  int64_t leftRows(const Block &b) const {
+  /// Of the left factor, that a thread has.
+  int64_t rowsAtATime(const Block &b) const {
     const int64_t most = isInPlace(b) ? by.leftTerms / (b.k1 - b.k0) / by.rows * by.rows : 0;
     return std::clamp(most, Bf16Blocks::kLeftRows, 4 * Bf16Blocks::kLeftRows);
   }
+  int64_t tilesOf(int64_t rows) const { return (rows + by.rows - 1) / by.rows; }
   int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
   uint32_t *panelOf(void *const *operands, const Block &b, const Panel &panel) const {
@@ -91,7 +90,7 @@ private:
                bool packs) const {
     const Panels panels(b.j1 - b.j0, by);
     const Left rows = leftRows(operands, b, begin, end, part);
-    const int64_t tiles = (end - begin + by.rows - 1) / by.rows;
+    const int64_t tiles = tilesOf(end - begin);
     for (int64_t panel = range.begin; panel < range.end; ++panel) {
       const int64_t inGroup = (panel - range.begin) % by.panels, next = panel - inGroup + by.panels;
       if (packs && inGroup == 0)
@@ -125,13 +124,13 @@ private:
     uint32_t *own = left.of(operands) + part * blocks.left();
     const Rows copied{reinterpret_cast<const char *>(own), 4 * units(b), step};
     if (isInPlace(b)) {
-      const int64_t whole = count % by.rowStep == 0 ? (count + by.rows - 1) / by.rows : count / by.rows;
-      if (whole * by.rows < count)
+      const int64_t whole = count % by.rowStep == 0 ? tilesOf(count) : count / by.rows;
+      if (whole < tilesOf(count))
         copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, by.rows, own, 0);
       const int64_t stride = width * sizeOf(DType::bf16);
       return {{reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
     }
-    const int64_t stride = blocks.leftStride(by.rows), all = count;
+    const int64_t stride = blocks.leftStride(by.rows), all = tilesOf(count);
     if (s.transLhs) {
       by.packLeft({source, width}, terms, count, own, stride);
       return {{copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};

@@ -33,24 +33,6 @@ struct MicroKernel {
   int64_t units(int64_t n) const { return roundUp((n + terms - 1) / terms, step); }
 };
 
-/// While a thread multiplies.
-class Multiplying {
-public:
-  explicit Multiplying(const MicroKernel &by) : engine(by.engine) {
-    if (engine)
-      engine->begin();
-  }
-  ~Multiplying() {
-    if (engine)
-      engine->end();
-  }
-  Multiplying(const Multiplying &) = delete;
-  Multiplying &operator=(const Multiplying &) = delete;
-
-private:
-  const bf16::Engine *engine;
-};
-
 /// For factors of `type`: in bf16 where the CPU multiplies it (TilesBf16.h), else for factors widened to fp32.
 /// f16 is widened everywhere: no CPU without AMX sums its products in fp32 faster.
 MicroKernel microKernelOf(DType type);

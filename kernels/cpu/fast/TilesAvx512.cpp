@@ -1,22 +1,14 @@
 // Tiles by AVX512_BF16.
+#include "kernels/cpu/fast/Avx512Bf16.h"
 #include "kernels/cpu/fast/TilesBf16.h"
 
 #include <hwy/targets.h>
-#include <immintrin.h>
 
 #include <cstring>
-
-// GCC 12 takes the undefined vectors inside of its intrinsics for uninitialised ones.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-
-#define ZC_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 namespace zc::cpu::bf16 {
 namespace {
 
-constexpr int kLanes = 16;
 constexpr int64_t kRows = 8;
 
 /// Unit `u` of row `r` is at rows[r] + 4 * u of its own, or, in blocks, at rows[0] + 4 * (kRows * u + r).

@@ -1,25 +1,14 @@
-// The factors and results of TilesBf16.h, in intrinsics: Highway 1.0 has no target with AVX512_BF16.
+// The factors and results of TilesBf16.h.
 #include "kernels/cpu/fast/TilesBf16.h"
-
-#include <hwy/targets.h>
-#include <immintrin.h>
+#include "kernels/cpu/fast/Avx512Bf16.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-// GCC 12 takes the undefined vectors inside of its intrinsics for uninitialised ones.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#define ZC_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-
 namespace zc::cpu::bf16 {
 namespace {
 
-constexpr int kLanes = 16;
 /// Rows, or columns of units, that packing asks for ahead of use: rows of a matrix are too far apart for the CPU to.
 constexpr int64_t kAhead = 16;
 
@@ -130,9 +119,15 @@ ZC_BF16 void packRowsOfColumns(Matrix source, int64_t terms, int64_t units, int6
 
 } // namespace
 
-const Engine *engine() {
-  static const Engine *best = engineOfAmx() ? engineOfAmx() : engineOfAvx512();
-  return best;
+const std::vector<const Engine *> &engines() {
+  static const std::vector<const Engine *> all = [] {
+    std::vector<const Engine *> found;
+    for (const Engine *engine : {engineOfAmx(), engineOfAvx512()})
+      if (engine)
+        found.push_back(engine);
+    return found;
+  }();
+  return all;
 }
 
 void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t units,

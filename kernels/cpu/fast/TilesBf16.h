@@ -13,6 +13,8 @@
 
 #include "kernels/cpu/Tiles.h"
 
+#include <vector>
+
 namespace zc::cpu::bf16 {
 
 /// Sums of the largest tile: rows, and columns.
@@ -38,7 +40,7 @@ struct Engine {
   int64_t unitStep;  ///< factors end in zeros up to a multiple
   int64_t panels;    ///< of the right factor that a thread rearranges at a time
   int64_t leftTerms; ///< of all rows of a left factor that a thread has at a time where they are, of at least 128
-  /// Around a thread's use of the others.
+  /// Around a thread's use of `multiply`.
   void (*begin)();
   void (*end)();
   /// sums[height][width], rows `stride` apart, = or, if `adds`, += left right. `height`: a multiple of rowStep.
@@ -52,11 +54,31 @@ struct Engine {
   int64_t units(int64_t terms) const { return roundUp((terms + 1) / 2, unitStep); }
 };
 
-/// The best one that the CPU has; null: none.
-const Engine *engine();
+/// Those that the CPU has, the best one first.
+const std::vector<const Engine *> &engines();
+/// That one; null: none.
+inline const Engine *engine() { return engines().empty() ? nullptr : engines().front(); }
 /// Those of the file that each is in; null where the CPU has it not.
 const Engine *engineOfAvx512();
 const Engine *engineOfAmx();
+
+/// While a thread multiplies; by none if null.
+class Multiplying {
+public:
+  explicit Multiplying(const Engine *engine) : engine(engine) {
+    if (engine)
+      engine->begin();
+  }
+  ~Multiplying() {
+    if (engine)
+      engine->end();
+  }
+  Multiplying(const Multiplying &) = delete;
+  Multiplying &operator=(const Multiplying &) = delete;
+
+private:
+  const Engine *engine;
+};
 
 /// Columns of a tile: a right factor is cut into panels of 48 and, where that leaves 16 or 32, one or two of 32; or, of
 /// an engine with no more columns, of 32 each.
