@@ -4,7 +4,7 @@
 #     PROGRAMS   build folder with bin/ (default: build/cuda), or the folder of an unpacked tools/bundle.sh archive
 #     ARGUMENT   of test/cuda/on_gpu.py: --only PART..., --budget SECONDS; --device fake tries the script on threads
 # Needs a driver and Python; torch for what is beside torch (ZC_TORCH_PYTHON: of another Python); nvcc for nothing. Exit code 77 where there
-# is no GPU.
+# is no GPU, or no part ran.
 set -uo pipefail
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 programs=$(realpath -m "$here/../../build/cuda")
