@@ -22,7 +22,8 @@ struct OrderedPieces {
   explicit OrderedPieces(const MatmulPartShape &part);
 };
 
-inline int64_t roundUp(int64_t n, int64_t granule) { return (n + granule - 1) / granule * granule; }
+inline int64_t quotientUp(int64_t n, int64_t by) { return (n + by - 1) / by; }
+inline int64_t roundUp(int64_t n, int64_t granule) { return quotientUp(n, granule) * granule; }
 
 /// Panels of the longer side are what threads take.
 constexpr int64_t kPanel = 64;

@@ -67,7 +67,7 @@ std::vector<float> multiply(const Engine &engine, const Factors &f, bool transLe
   engine.begin();
   for (int64_t i = 0; i < panels.count(); ++i)
     engine.multiply(by, right.data() + panels[i].begin * units, height, panels[i].width, units,
-                    sums.data() + panels[i].begin, width, adds);
+                    sums.data() + panels[i].begin, width, adds, {});
   engine.end();
   std::vector<float> result;
   for (int64_t i = 0; i < f.rows; ++i)

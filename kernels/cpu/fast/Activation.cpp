@@ -78,7 +78,8 @@ template <typename Run> Prepared prepareElements(const KernelSpec &spec, size_t 
   return makeKernel(
       [run, n = type.numElements(), dtype = type.dtype,
        threads = threadsFor(spec.threads, type.numElements())](void *const *operands, const StepContext &) {
-        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) { run(dtype, begin, end, operands); });
+        parallelRanges(threads, n, kPieceElements,
+                       [&](int64_t begin, int64_t end, int) { run(dtype, begin, end, operands); });
       });
 }
 

@@ -101,9 +101,9 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   return makeKernel([forward, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
     const AttentionShape &s = forward.s;
     const DropoutNumbers numbers = dropoutNumbers(s, context);
-    parallelParts(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int part) {
+    parallelRanges(threads, s.batch * s.heads, 1, [&](int64_t begin, int64_t end, int thread) {
       const bf16::Multiplying here(forward.by.engine);
-      float *tile = tiles.of(operands) + forward.pieces.floats * part;
+      float *tile = tiles.of(operands) + forward.pieces.floats * thread;
       int64_t packed = -1; // heads that share keys and values follow each other
       for (int64_t head = begin; head < end; ++head) {
         const int64_t b = head / s.heads, h = head % s.heads, keyHead = h / (s.heads / s.keyHeads),

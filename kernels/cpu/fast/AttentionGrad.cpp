@@ -256,12 +256,12 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   return makeKernel(
       [backward, order, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
         const DropoutNumbers numbers = dropoutNumbers(backward.s, context);
-        parallelParts(threads, order.groups, 1, [&](int64_t begin, int64_t end, int part) {
+        parallelRanges(threads, order.groups, 1, [&](int64_t begin, int64_t end, int thread) {
           const bf16::Multiplying here(backward.by.engine);
           for (int64_t group = begin; group < end; ++group)
             for (int64_t member = 0; member < order.members; ++member)
               runGroup(backward, tensors, numbers, order.keyHead(group, member), operands,
-                       tiles.of(operands) + backward.pieces.floats * part);
+                       tiles.of(operands) + backward.pieces.floats * thread);
         });
       });
 }

@@ -135,7 +135,7 @@ Prepared prepareBatchNorm(const KernelSpec &spec) {
   return prepareBatchNormBy(readBatchNorm(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
-      parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t c = begin; c < end; ++c)
           HWY_DYNAMIC_DISPATCH(normTyped)(s.dtype, as<T>(operands[0]) + c * s.inner, as<T>(operands[3]) + c * s.inner,
                                           s.batch, s.channels * s.inner, s.inner, s.epsilon,
@@ -150,7 +150,7 @@ Prepared prepareBatchNormGrad(const KernelSpec &spec) {
   return prepareBatchNormBy(readBatchNormGrad(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
-      parallelParts(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t c = begin; c < end; ++c) {
           float dScale = 0, dBias = 0;
           HWY_DYNAMIC_DISPATCH(gradTyped)(s.dtype, as<T>(operands[0]) + c * s.inner, as<T>(operands[1]) + c * s.inner,
@@ -169,7 +169,7 @@ Prepared prepareBatchNormApply(const KernelSpec &spec) {
   return prepareBatchNormBy(readBatchNormApply(spec), isDeclined, [&](auto tag, const BatchNormShape &s) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([s, threads = threadsOf(spec, s)](void *const *operands, const StepContext &) {
-      parallelParts(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.batch * s.channels, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t p = begin; p < end; ++p) {
           auto of = [&](size_t operand) { return load(as<T>(operands[operand])[p % s.channels]); };
           HWY_DYNAMIC_DISPATCH(affineTyped)(s.dtype, as<T>(operands[0]) + p * s.inner, as<T>(operands[5]) + p * s.inner,

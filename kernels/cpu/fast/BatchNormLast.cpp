@@ -155,7 +155,7 @@ public:
   /// of each part, then finish(channel, totals of the parts added up) for each channel.
   template <size_t N, typename Add, typename Finish> void sum(void *const *operands, Add add, Finish finish) const {
     double *all = totals.of(operands);
-    parallelParts(threads, cut.parts, 1, [&](int64_t begin, int64_t end, int thread) {
+    parallelRanges(threads, cut.parts, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t part = begin; part < end; ++part) {
         double *own = all + part * static_cast<int64_t>(N) * n;
         std::fill(own, own + static_cast<int64_t>(N) * n, 0.0);
@@ -176,7 +176,7 @@ public:
   }
   /// fn(first row, rows), rows on threads.
   template <typename Fn> void forRows(Fn fn) const {
-    parallelParts(threads, cut.rows, 1, [&](int64_t begin, int64_t end, int) { fn(begin, end - begin); });
+    parallelRanges(threads, cut.rows, 1, [&](int64_t begin, int64_t end, int) { fn(begin, end - begin); });
   }
   float *tableOf(void *const *operands) const { return table.of(operands); }
   /// Row `r` of an activation.

@@ -154,7 +154,7 @@ private:
       of.set_data_handle(data);
   }
   void convertAll(DType from, const void *x, DType to, void *y, int64_t n) const {
-    parallelParts(threadsFor(threads, n), n, 64, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threadsFor(threads, n), n, kPieceElements, [&](int64_t begin, int64_t end, int) {
       convertFast(from, static_cast<const char *>(x) + begin * sizeOf(from), to,
                   static_cast<char *>(y) + begin * sizeOf(to), end - begin);
     });
@@ -390,18 +390,20 @@ Prepared prepareConvTranspose(const KernelSpec &spec, std::string &note) {
     return makeKernel([made](void *const *operands, const StepContext &) { return made->run(operands); });
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([made, s = *read,
-                       threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.inPlane)](
-                          void *const *operands, const StepContext &) -> Status {
-      ZC_RETURN_IF_ERROR(made->run(operands));
-      const int64_t run = s.channelsLast ? 1 : s.windows.inPlane; // elements of a channel side by side
-      parallelParts(threads, s.batch * s.inChannels * s.windows.inPlane / run, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t p = begin; p < end; ++p)
-          for (int64_t i = p * run; i < (p + 1) * run; ++i)
-            as<T>(operands[3])[i] = store<T>(load(as<T>(operands[3])[i]) + load(as<T>(operands[2])[p % s.inChannels]));
-      });
-      return Status::success();
-    });
+    return makeKernel(
+        [made, s = *read, threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.inPlane)](
+            void *const *operands, const StepContext &) -> Status {
+          ZC_RETURN_IF_ERROR(made->run(operands));
+          const int64_t run = s.channelsLast ? 1 : s.windows.inPlane; // elements of a channel side by side
+          parallelRanges(threads, s.batch * s.inChannels * s.windows.inPlane / run, 1,
+                         [&](int64_t begin, int64_t end, int) {
+                           for (int64_t p = begin; p < end; ++p)
+                             for (int64_t i = p * run; i < (p + 1) * run; ++i)
+                               as<T>(operands[3])[i] =
+                                   store<T>(load(as<T>(operands[3])[i]) + load(as<T>(operands[2])[p % s.inChannels]));
+                         });
+          return Status::success();
+        });
   });
 }
 

@@ -44,11 +44,11 @@ void copy(void *to, const void *from, uint64_t bytes, int threads) {
     std::memcpy(to, from, bytes);
     return;
   }
-  parallelParts(static_cast<int>(std::clamp<int64_t>(size / kPart, 1, threads)), size, kPage,
-                [&](int64_t begin, int64_t end, int) {
-                  HWY_DYNAMIC_DISPATCH(streamBytes)
-                  (static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin, end - begin);
-                });
+  parallelRanges(static_cast<int>(std::clamp<int64_t>(size / kPart, 1, threads)), size, kPage,
+                 [&](int64_t begin, int64_t end, int) {
+                   HWY_DYNAMIC_DISPATCH(streamBytes)
+                   (static_cast<char *>(to) + begin, static_cast<const char *>(from) + begin, end - begin);
+                 });
 }
 
 } // namespace zc::cpu

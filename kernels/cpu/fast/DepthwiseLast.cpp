@@ -175,7 +175,7 @@ void addFastDepthwiseLast(KernelRegistry &registry) {
       return decline();
     const int threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.outPlane);
     return makeKernel([s = *read, plane = planeOf(*read), threads](void *const *operands, const StepContext &) {
-      parallelParts(threads, s.inChannels, 8, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.inChannels, 8, [&](int64_t begin, int64_t end, int) {
         HWY_DYNAMIC_DISPATCH(depthwiseWeightGrad)
         (s.dtype, operands[0], operands[1], operands[2], plane, begin, end);
       });

@@ -107,13 +107,13 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
     char *y = as<char>(operands[2]);
     int64_t aStride = walk.runStride(1), bStride = walk.runStride(2);
     if (walk.numRuns() == 1) {
-      parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, n, kPieceElements, [&](int64_t begin, int64_t end, int) {
         run(a + begin * aStride * size, aStride, b + begin * bStride * size, bStride, y + begin * resultSize,
             end - begin);
       });
       return;
     }
-    parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
         run(a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * resultSize, walk.runLength());
       });
@@ -140,12 +140,12 @@ Prepared prepareSelect(const KernelSpec &spec) {
         char *y = as<char>(operands[3]);
         int64_t cStride = walk.runStride(1), aStride = walk.runStride(2), bStride = walk.runStride(3);
         if (walk.numRuns() == 1)
-          return parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+          return parallelRanges(threads, n, kPieceElements, [&](int64_t begin, int64_t end, int) {
             HWY_DYNAMIC_DISPATCH(selectRun)
             (size, condition + begin * cStride, cStride, a + begin * aStride * size, aStride,
              b + begin * bStride * size, bStride, y + begin * size, end - begin);
           });
-        parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+        parallelRanges(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
           walk.forRuns(begin, end, [&](const Walk<4>::Offsets &at) {
             HWY_DYNAMIC_DISPATCH(selectRun)
             (size, condition + at[1], cStride, a + at[2] * size, aStride, b + at[3] * size, bStride, y + at[0] * size,
@@ -163,7 +163,7 @@ Prepared prepareCast(const KernelSpec &spec) {
   return makeKernel(
       [from = from.dtype, to = to.dtype, n = from.numElements(),
        threads = threadsFor(spec.threads, from.numElements())](void *const *operands, const StepContext &) {
-        parallelParts(threads, n, 64, [&](int64_t begin, int64_t end, int) {
+        parallelRanges(threads, n, kPieceElements, [&](int64_t begin, int64_t end, int) {
           convertFast(from, as<char>(operands[0]) + begin * sizeOf(from), to,
                       as<char>(operands[1]) + begin * sizeOf(to), end - begin);
         });

@@ -1,6 +1,7 @@
 //===- Fast.h - laying fast kernels over the plain ones -----------------------===//
 #pragma once
 
+#include "kernels/cpu/SharedTasks.h"
 #include "kernels/cpu/Support.h"
 #include "kernels/cpu/Team.h"
 
@@ -25,24 +26,54 @@ inline Range partOf(int64_t n, int64_t granule, int parts, int part) {
   return {cut(part), cut(part + 1)};
 }
 
-/// Calls fn(begin, end, part) for `threads` parts of [0, n), each on a thread. With one thread there is no team at all.
-/// Should OpenMP give fewer threads than asked for, the parts stay the same.
-template <typename Fn> void parallelParts(int threads, int64_t n, int64_t granule, Fn fn) {
+/// Calls fn(thread) on each of a team of at most `threads` threads, this one among them. With one thread there is no
+/// team at all.
+template <typename Fn> void parallelTeam(int threads, Fn fn) {
   const int team = TeamLimit::of(threads);
-  if (team == 1 || n <= granule) {
-    for (int part = 0; part < threads; ++part)
-      if (Range range = partOf(n, granule, threads, part); range.begin < range.end)
-        fn(range.begin, range.end, part);
+  if (team == 1) {
+    fn(0);
     return;
   }
 #pragma omp parallel num_threads(team)
-  for (int part = omp_get_thread_num(); part < threads; part += omp_get_num_threads())
-    if (Range range = partOf(n, granule, threads, part); range.begin < range.end)
-      fn(range.begin, range.end, part);
+  fn(omp_get_thread_num());
+}
+
+/// Calls fn(begin, end, part) for `threads` parts of [0, n), each on a thread, for sums whose order the cut decides.
+/// Should OpenMP give fewer threads than asked for, the parts stay the same.
+template <typename Fn> void parallelParts(int threads, int64_t n, int64_t granule, Fn fn) {
+  const int team = n <= granule ? 1 : TeamLimit::of(threads);
+  parallelTeam(team, [&](int thread) {
+    const int present = team == 1 ? 1 : omp_get_num_threads();
+    for (int part = thread; part < threads; part += present)
+      if (Range range = partOf(n, granule, threads, part); range.begin < range.end)
+        fn(range.begin, range.end, part);
+  });
+}
+
+/// Calls fn(begin, end, thread) for pieces of [0, n), cut at multiples of `granule`, as threads take them: for work
+/// that no cut changes.
+template <typename Fn> void parallelRanges(int threads, int64_t n, int64_t granule, Fn fn) {
+  constexpr int64_t kPieces = 16; // of a thread: the last one leaves others waiting
+  const int team = n <= granule ? 1 : TeamLimit::of(threads);
+  if (team == 1) {
+    if (n > 0)
+      fn(int64_t(0), n, 0);
+    return;
+  }
+  const auto pieces = static_cast<int>(std::min<int64_t>((n + granule - 1) / granule, kPieces * team));
+  SharedTasks tasks(pieces, team);
+  parallelTeam(team, [&](int thread) {
+    for (int64_t piece = tasks.take(thread); piece >= 0; piece = tasks.take(thread)) {
+      const Range range = partOf(n, granule, pieces, static_cast<int>(piece));
+      fn(range.begin, range.end, thread);
+    }
+  });
 }
 
 /// Work below this many elements is not worth a team's few microseconds.
 constexpr int64_t kParallelElements = 8192;
+/// Of loops over elements, what threads take at a time at least.
+constexpr int64_t kPieceElements = 2048;
 /// Nor are products below this many multiplications.
 constexpr int64_t kParallelProducts = 1 << 16;
 inline int threadsFor(int threads, int64_t elements) { return elements < kParallelElements ? 1 : threads; }

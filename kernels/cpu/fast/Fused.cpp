@@ -18,7 +18,7 @@ Prepared prepareFused(const KernelSpec &spec) {
       [tiles = FusedTiles(std::move(*program), inputs, shape.dims, !spec.inPlace.empty()), sizes = std::move(sizes),
        numInputs = spec.numInputs, elements = shape.numElements(),
        threads = threadsFor(spec.threads, shape.numElements())](void *const *operands, const StepContext &) {
-        parallelParts(threads, elements, FusedTiles::kTile, [&](int64_t begin, int64_t end, int) {
+        parallelRanges(threads, elements, FusedTiles::kTile, [&](int64_t begin, int64_t end, int) {
           void *results[kFusedResults];
           for (size_t i = 0; i < sizes.size(); ++i)
             results[i] = as<char>(operands[numInputs + i]) + begin * sizes[i];

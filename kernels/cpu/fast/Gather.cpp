@@ -52,7 +52,7 @@ Prepared prepareGather(const KernelSpec &spec) {
                        row = read->inner * sizeOf(read->dtype)](void *const *operands, const StepContext &) -> Status {
       const I *indices = as<I>(operands[1]);
       ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
-      parallelParts(threads, s.outer * s.count, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.outer * s.count, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end && row; ++t) {
           int64_t o = t / s.count, at = indices[t % s.count];
           std::memcpy(as<char>(operands[2]) + t * row,
@@ -130,8 +130,8 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
               chains.add(indices[i] < 0 ? indices[i] + s.n : indices[i], i);
             const T *onto = addsOnto(spec) ? as<T>(operands[2]) : nullptr;
             T *result = as<T>(operands[spec.numInputs]);
-            parallelParts(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int part) {
-              float *own = scratch ? scratch + row * part : nullptr;
+            parallelRanges(threads, s.outer * s.n, 1, [&](int64_t begin, int64_t end, int thread) {
+              float *own = scratch ? scratch + row * thread : nullptr;
               for (int64_t t = begin; t < end; ++t) {
                 const T *source = as<T>(operands[0]) + t / s.n * s.count * s.inner;
                 if (onto)

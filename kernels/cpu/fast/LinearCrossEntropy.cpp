@@ -162,7 +162,7 @@ private:
 
   /// Each column's sum goes on in the order of rows.
   template <typename T> void addToBias(const T *scores, int64_t rows, float *sums) const {
-    parallelParts(threads, s.classes, 64, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, s.classes, 64, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = begin; c < end; ++c)
           sums[c] += load(scores[r * s.classes + c]);
@@ -178,7 +178,7 @@ private:
   }
 
   void narrowed(const float *from, void *to, int64_t n) const {
-    parallelParts(threads, n, 4096, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, n, 4096, [&](int64_t begin, int64_t end, int) {
       convertFast(DType::f32, from + begin, s.dtype, as<char>(to) + begin * sizeOf(s.dtype), end - begin);
     });
   }

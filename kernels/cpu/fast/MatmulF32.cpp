@@ -39,7 +39,7 @@ void ProductF32::byDepth(const float *lhs, const float *rhs, const float *bias, 
     multiply(lhs, rhs, part == 0 ? beta : 0, to, {0, s.m, 0, s.n, begin, end});
   });
   // As many parts have terms as there are threads, or panels of terms (DepthSums::canPay: more than 16).
-  parallelParts(threadsFor(threads, elements), elements, 16, [&](int64_t begin, int64_t end, int) {
+  parallelRanges(threadsFor(threads, elements), elements, kPieceElements, [&](int64_t begin, int64_t end, int) {
     for (int part = 1; part < threads; ++part)
       for (int64_t i = begin; i < end; ++i)
         out[i] += sums.of(operands)[(part - 1) * elements + i];
@@ -76,7 +76,7 @@ public:
 
   Status run(void *const *operands, const StepContext &) override {
     const float *bias = s.hasBias ? as<float>(operands[2]) : nullptr;
-    parallelParts(threads, s.numBatches, 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, s.numBatches, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t b = begin; b < end; ++b) {
         const auto &at = offsets[static_cast<size_t>(b)];
         product.run(as<float>(operands[0]) + at[0], as<float>(operands[1]) + at[1], bias, 0,
@@ -105,7 +105,7 @@ public:
   Status run(void *const *operands, const StepContext &) override {
     auto *out = as<float>(operands[hasAddend ? 3 : 2]);
     if (hasAddend && operands[2] != out)
-      parallelParts(threads, elements, 4096, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, elements, 4096, [&](int64_t begin, int64_t end, int) {
         std::copy(as<float>(operands[2]) + begin, as<float>(operands[2]) + end, out + begin);
       });
     product.run(as<float>(operands[0]), as<float>(operands[1]), nullptr, hasAddend ? 1 : 0, out, operands);

@@ -107,8 +107,8 @@ public:
       convertFast(out, third, DType::f32, f.sums, elements);
     else if (third != result)
       std::copy_n(static_cast<const float *>(third), elements, f.sums);
-    parallelParts(threads, s.m, 4,
-                  [&](int64_t begin, int64_t end, int) { HWY_DYNAMIC_DISPATCH(multiplyRows)(f, begin, end); });
+    parallelRanges(threads, s.m, 4,
+                   [&](int64_t begin, int64_t end, int) { HWY_DYNAMIC_DISPATCH(multiplyRows)(f, begin, end); });
     if (s.hasBias)
       withFast(s.dtype, [&](auto tag) { addRow(f.sums, static_cast<const TypeOf<decltype(tag)> *>(third)); });
     if (out != DType::f32)

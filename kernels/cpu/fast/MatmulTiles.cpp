@@ -35,26 +35,58 @@ public:
   std::string method() const override { return text; }
 
 private:
+  static constexpr int64_t kPackedPanels = 4; ///< that a thread takes at a time to rearrange
+  static constexpr int64_t kTasks = 6;        ///< of a thread
+
   /// Rows, columns and terms of the product.
   struct Block {
     int64_t i0, i1, j0, j1, k0, k1;
   };
 
+  /// Rows [begin, end) of a block, counted from its first, by tiles; those of the last one may lie elsewhere.
+  struct Left {
+    int64_t begin, end;
+    Rows first;
+    int64_t stride; ///< bytes from a tile's to the next one's
+    int64_t whole;  ///< tiles that are so
+    Rows last;
+    Rows of(int64_t tile) const {
+      return tile < whole ? Rows{first.at + tile * stride, first.rowStride, first.stepStride} : last;
+    }
+  };
+
+  /// Threads rearrange the right factor's panels, then multiply: a task is some rows times a group of panels. One
+  /// thread alone, and threads that have their own columns, rearrange a group just before they need it.
   void addBlock(void *const *operands, const Block &b) const {
     const Panels panels(b.j1 - b.j0, by);
-    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime(b);
-    if (!byRows || threads == 1) // who needs a panel packs it
-      return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int part) {
+    const int64_t rows = b.i1 - b.i0;
+    if (!byRows || threads == 1) {
+      const int64_t chunk = rowsAtATime(b);
+      return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int thread) {
         const Multiplying here(&by);
         for (int64_t i = 0; i < rows; i += chunk)
-          addRows(operands, b, i, std::min(rows, i + chunk), {begin, end}, part, i == 0);
+          addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), thread), {begin, end}, i == 0, true);
       });
-    parallelParts(threads, panels.count(), 1,
-                  [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
-    parallelParts(threads, rows, by.rows, [&](int64_t begin, int64_t end, int part) {
+    }
+    const int team = TeamLimit::of(threads);
+    const int64_t groups = quotientUp(panels.count(), by.panels);
+    // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
+    const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
+    const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime(b)), wanted)), by.rows);
+    parallelRanges(threads, panels.count(), kPackedPanels,
+                   [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
+    SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
+    parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
-      for (int64_t i = begin; i < end; i += chunk)
-        addRows(operands, b, i, std::min(end, i + chunk), {0, panels.count()}, part, false);
+      Left left{};
+      int64_t held = -1; // chunk of the left factor that the thread has
+      for (int64_t task = tasks.take(thread); task >= 0; task = tasks.take(thread)) {
+        const int64_t i = task / groups * chunk, group = task % groups * by.panels;
+        const bool isNew = std::exchange(held, i) != i;
+        if (isNew)
+          left = leftRows(operands, b, i, std::min(rows, i + chunk), thread);
+        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false, isNew);
+      }
     });
   }
 
@@ -65,7 +97,7 @@ private:
     const int64_t most = isInPlace(b) ? by.leftTerms / (b.k1 - b.k0) / by.rows * by.rows : 0;
     return std::clamp(most, Bf16Blocks::kLeftRows, 4 * Bf16Blocks::kLeftRows);
   }
-  int64_t tilesOf(int64_t rows) const { return (rows + by.rows - 1) / by.rows; }
+  int64_t tilesOf(int64_t rows) const { return quotientUp(rows, by.rows); }
   int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
   uint32_t *panelOf(void *const *operands, const Block &b, const Panel &panel) const {
@@ -84,13 +116,12 @@ private:
       packPanels(factorOf(operands, b), panels, i, std::min(end, i + by.panels), units(b), right.of(operands));
   }
 
-  /// Rows [begin, end) of a block, counted from its first, and some of its panels, which are packed first if `packs`,
-  /// some at a time: what the next ones are made of comes from memory meanwhile.
-  void addRows(void *const *operands, const Block &b, int64_t begin, int64_t end, Range range, int part,
-               bool packs) const {
+  /// Rows of a block times some of its panels, which are packed first if `packs`, some at a time: what the next ones
+  /// are made of comes from memory meanwhile. Or else others have packed them. `isNew`: the rows have not been read
+  /// yet.
+  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs, bool isNew) const {
     const Panels panels(b.j1 - b.j0, by);
-    const Left rows = leftRows(operands, b, begin, end, part);
-    const int64_t tiles = tilesOf(end - begin);
+    const int64_t tiles = tilesOf(rows.end - rows.begin);
     for (int64_t panel = range.begin; panel < range.end; ++panel) {
       const int64_t inGroup = (panel - range.begin) % by.panels, next = panel - inGroup + by.panels;
       if (packs && inGroup == 0)
@@ -99,48 +130,57 @@ private:
         if (packs && next < range.end)
           prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
                          inGroup * tiles + tile, by.panels * tiles);
-        const int64_t i = begin + tile * by.rows;
-        addTile(operands, rows.of(tile), b, i, std::min(by.rows, end - i), panels[panel]);
+        Ahead ahead;
+        if (isNew && panel == range.begin && tile + 1 < tiles)
+          ahead.left = rowsAhead(rows.of(tile + 1), rows.end - rows.begin - (tile + 1) * by.rows);
+        if (!packs && panel + 1 < panels.count())
+          ahead.right =
+              panelAhead(panelOf(operands, b, panels[panel + 1]), units(b) * panels[panel + 1].width, b, tile, tiles);
+        const int64_t i = rows.begin + tile * by.rows;
+        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], ahead);
       }
     }
   }
 
-  /// Rows of a left factor by tiles; those of the last one may lie elsewhere.
-  struct Left {
-    Rows first;
-    int64_t stride; ///< bytes from a tile's to the next one's
-    int64_t whole;  ///< tiles that are so
-    Rows last;
-    Rows of(int64_t tile) const {
-      return tile < whole ? Rows{first.at + tile * stride, first.rowStride, first.stepStride} : last;
-    }
-  };
+  /// A tile's rows, of which there are `count`.
+  Lines rowsAhead(const Rows &rows, int64_t count) const {
+    return {rows.at, std::min(by.rows, count), rows.rowStride, rows.stepStride};
+  }
+  /// What tile `tile` of `tiles` asks for of a panel of `size` units.
+  Lines panelAhead(const uint32_t *panel, int64_t size, const Block &b, int64_t tile, int64_t tiles) const {
+    constexpr int64_t kLine = 64;
+    const int64_t steps = units(b) / by.unitStep, lines = quotientUp(size * 4, kLine),
+                  each = quotientUp(lines, tiles * steps);
+    const int64_t first = tile * steps * each;
+    return {reinterpret_cast<const char *>(panel) + first * kLine, first < lines ? each : 0, kLine, each * kLine};
+  }
 
   /// Rows [begin, end) of the block.
-  Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int part) const {
+  Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int thread) const {
     const int64_t terms = b.k1 - b.k0, count = end - begin, step = 4 * by.unitStep, width = s.transLhs ? s.m : s.k;
     const Bf16 *source =
         as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m : b.k0) + (b.i0 + begin) * (s.transLhs ? 1 : s.k);
-    uint32_t *own = left.of(operands) + part * blocks.left();
+    uint32_t *own = left.of(operands) + thread * blocks.left();
     const Rows copied{reinterpret_cast<const char *>(own), 4 * units(b), step};
     if (isInPlace(b)) {
       const int64_t whole = count % by.rowStep == 0 ? tilesOf(count) : count / by.rows;
       if (whole < tilesOf(count))
         copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, by.rows, own, 0);
       const int64_t stride = width * sizeOf(DType::bf16);
-      return {{reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
+      return {begin, end, {reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
     }
     const int64_t stride = blocks.leftStride(by.rows), all = tilesOf(count);
     if (s.transLhs) {
       by.packLeft({source, width}, terms, count, own, stride);
-      return {{copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
+      return {begin, end, {copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
     }
     copyLeft({source, width}, terms, units(b), count, by.rows, own, stride);
-    return {copied, 4 * stride, all, {}};
+    return {begin, end, copied, 4 * stride, all, {}};
   }
 
   /// Rows [i, i + height) of the block, counted from its first.
-  void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel) const {
+  void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel,
+               const Ahead &ahead) const {
     alignas(64) float own[kMostRows * kMostColumns];
     const bool isLast = b.k1 == s.k;
     const Sums to = blocks.passes == 1 ? Sums{own, panel.width}
@@ -150,7 +190,7 @@ private:
     if (isLast)
       prefetch(result, height, width * sizeOf(out));
     by.multiply(rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at, to.stride,
-                b.k0 > 0);
+                b.k0 > 0, ahead);
     if (isLast && out == DType::bf16)
       roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result),
                 s.n);

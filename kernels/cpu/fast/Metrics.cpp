@@ -98,8 +98,8 @@ Prepared prepareNormPartial(const KernelSpec &spec) {
     if (first)
       std::fill(limbs, limbs + kNormLimbs, 0);
     std::fill(parts.begin(), parts.end(), 0);
-    parallelParts(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int part) {
-      HWY_DYNAMIC_DISPATCH(normRange)(dtype, operands[0], begin, end, parts.data() + part * kNormLimbs);
+    parallelRanges(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int thread) {
+      HWY_DYNAMIC_DISPATCH(normRange)(dtype, operands[0], begin, end, parts.data() + thread * kNormLimbs);
     });
     for (size_t i = 0; i < parts.size(); ++i)
       limbs[i % kNormLimbs] += parts[i];
@@ -117,7 +117,7 @@ Prepared prepareAccumulateGradient(const KernelSpec &spec) {
   bool restart = spec.getInt("restart", 0) != 0;
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &context) {
     auto size = static_cast<size_t>(sizeOf(dtype));
-    parallelParts(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, n, kNormBlock, [&](int64_t begin, int64_t end, int) {
       if (restart && context.micro == 0)
         std::memcpy(as<char>(operands[1]) + static_cast<size_t>(begin) * size,
                     as<char>(operands[0]) + static_cast<size_t>(begin) * size, static_cast<size_t>(end - begin) * size);

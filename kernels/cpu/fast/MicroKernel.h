@@ -28,7 +28,7 @@ struct MicroKernel {
     if (!engine)
       return runF32(left, b, units, c, stride, adds);
     engine->multiply({reinterpret_cast<const char *>(left.at), left.rowStride * 4, left.stepStride * 4},
-                     reinterpret_cast<const uint32_t *>(b), rows, columns, units, c, stride, adds);
+                     reinterpret_cast<const uint32_t *>(b), rows, columns, units, c, stride, adds, {});
   }
   int64_t units(int64_t n) const { return roundUp((n + terms - 1) / terms, step); }
 };

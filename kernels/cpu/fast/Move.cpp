@@ -63,7 +63,7 @@ bool readTranspose(const KernelSpec &spec, Permutation &result) {
 }
 
 void copyBytes(void *to, const void *from, int64_t bytes, int threads) {
-  parallelParts(threads, bytes, 4096, [&](int64_t begin, int64_t end, int) {
+  parallelRanges(threads, bytes, 4096, [&](int64_t begin, int64_t end, int) {
     std::memcpy(as<char>(to) + begin, static_cast<const char *>(from) + begin, static_cast<size_t>(end - begin));
   });
 }
@@ -81,7 +81,7 @@ public:
     const auto bytes = static_cast<size_t>(walk.runLength()) * sizeof(T);
     if (walk.numRuns() == 1 && isWhole)
       return copyBytes(y, x, static_cast<int64_t>(bytes), threads); // all of it is one run
-    parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<2>::Offsets &at) {
         if (isWhole)
           std::memcpy(y + at[0], x + at[1], bytes);
@@ -122,7 +122,7 @@ template <typename T> Prepared copyTiles(const Permutation &p, size_t inner, int
   columnOf[last] = kTile<T>;
   Walk<4> walk(dims, {outStrides, inStrides, rowOf, columnOf});
   return makeKernel([=](void *const *operands, const StepContext &) {
-    parallelParts(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, walk.numRuns(), 1, [&](int64_t begin, int64_t end, int) {
       walk.forRuns(begin, end, [&](const Walk<4>::Offsets &start) {
         Walk<4>::Offsets at = start;
         for (int64_t i = 0; i < walk.runLength(); ++i) {
@@ -175,8 +175,8 @@ Prepared prepareSlice(const KernelSpec &spec) {
 
 /// y = value everywhere, in parts.
 template <typename T> void fillWith(T value, void *y, int64_t n, int threads) {
-  parallelParts(threads, n, 4096,
-                [&](int64_t begin, int64_t end, int) { std::fill(as<T>(y) + begin, as<T>(y) + end, value); });
+  parallelRanges(threads, n, 4096,
+                 [&](int64_t begin, int64_t end, int) { std::fill(as<T>(y) + begin, as<T>(y) + end, value); });
 }
 
 Prepared prepareSliceGrad(const KernelSpec &spec) {
@@ -210,7 +210,7 @@ Prepared preparePad(const KernelSpec &spec) {
 template <typename T> Prepared interleave(int64_t outer, size_t count, int threads) {
   return makeKernel([=](void *const *operands, const StepContext &) {
     T *y = as<T>(operands[count]);
-    parallelParts(threads, outer, kTile<T>, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, outer, kTile<T>, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; row += kTile<T>)
         for (size_t i = 0; i < count; ++i) {
           const T *x = as<T>(operands[i]);
@@ -250,8 +250,8 @@ Prepared prepareConcat(const KernelSpec &spec) {
     return withBytes(spec.operands[0].dtype,
                      [&](auto tag) { return interleave<TypeOf<decltype(tag)>>(shape->outer, bytes.size(), threads); });
   return makeKernel([bytes, row, all, threads](void *const *operands, const StepContext &) {
-    parallelParts(threads, all, 4096,
-                  [&](int64_t begin, int64_t end, int) { joinBytes(bytes, row, begin, end, operands); });
+    parallelRanges(threads, all, 4096,
+                   [&](int64_t begin, int64_t end, int) { joinBytes(bytes, row, begin, end, operands); });
   });
 }
 

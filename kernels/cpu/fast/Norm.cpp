@@ -105,7 +105,7 @@ Prepared prepareNorm(const KernelSpec &spec, Result<NormShape> read, bool centre
                                                                                                const StepContext &) {
       void *const *outputs = operands + (s.hasBias ? 3 : 2);
       float *mean = centred ? as<float>(outputs[1]) : nullptr, *inverse = as<float>(outputs[centred ? 2 : 1]);
-      parallelParts(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
           HWY_DYNAMIC_DISPATCH(normTyped)
         (s.dtype, centred, row<T>(operands[0], r, s.n), operands[1], s.hasBias ? operands[2] : nullptr,

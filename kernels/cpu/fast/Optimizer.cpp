@@ -127,14 +127,14 @@ Prepared prepareOptimizer(const KernelSpec &spec) {
     void *out = s.out ? operands[3 + s.moments] : nullptr;
     if (std::isnan(step.factor)) { // a step to be skipped; who takes the copy still does
       if (out)
-        parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
+        parallelRanges(threads, s.n, kPieceElements, [&](int64_t begin, int64_t end, int) {
           convertFast(DType::f32, as<float>(operands[2]) + begin, *s.out,
                       static_cast<char *>(out) + begin * sizeOf(*s.out), end - begin);
         });
       return;
     }
     step.streams = out && s.n >= kStreamedElements && reinterpret_cast<uintptr_t>(out) % 64 == 0;
-    parallelParts(threads, s.n, 64, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, s.n, kPieceElements, [&](int64_t begin, int64_t end, int) {
       HWY_DYNAMIC_DISPATCH(updateRange)
       (s.rule.rule, s.grad, s.out.value_or(DType::f32), step, begin, end, operands[0], as<float>(operands[2]), m, v,
        out);

@@ -98,9 +98,9 @@ private:
 bool isDeclined(const PoolShape &s) { return s.order.channelsLast || !isFast(s.dtype) || s.windows.in.size() > 3; }
 
 template <typename Fn> void forPlanes(const PoolShape &s, int threads, Fn fn) {
-  parallelParts(threads, s.planes, 1, [&](int64_t begin, int64_t end, int part) {
+  parallelRanges(threads, s.planes, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p)
-      fn(p, part);
+      fn(p, thread);
   });
 }
 

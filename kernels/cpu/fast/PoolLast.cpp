@@ -127,7 +127,7 @@ template <typename Fn> Prepared overWindows(const KernelSpec &spec, const PoolSh
                                                                                              const StepContext &) {
     const int64_t *positions = taps.fill(operands);
     const int64_t n = s.order.channels, out = s.windows.outPlane;
-    parallelParts(threads, s.planes / n * out, 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(threads, s.planes / n * out, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i)
         taps.of(positions, i % out, [&](const int64_t *row, int64_t count) {
           fn(operands, i / out * s.windows.inPlane * n, i * n, row, count);
@@ -175,13 +175,13 @@ public:
   /// add(image, first channel, how many, sums, elements from one position's sums to the next's).
   template <typename Add> void run(void *const *operands, size_t result, Add add) const {
     const int64_t n = s.order.channels, blocks = (n + kPoolBlock - 1) / kPoolBlock;
-    parallelParts(threads, s.planes / n * blocks, 1, [&](int64_t begin, int64_t end, int part) {
+    parallelRanges(threads, s.planes / n * blocks, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / blocks, first = i % blocks * kPoolBlock, count = std::min(kPoolBlock, n - first);
         const int64_t at = image * s.windows.inPlane * n + first;
         const bool isOwn = s.dtype != DType::f32;
         const int64_t step = isOwn ? count : n;
-        float *own = isOwn ? sums.of(operands) + part * poolBlockTile(s) : as<float>(operands[result]) + at;
+        float *own = isOwn ? sums.of(operands) + thread * poolBlockTile(s) : as<float>(operands[result]) + at;
         for (int64_t p = 0; p < s.windows.inPlane; ++p)
           std::fill_n(own + p * step, count, 0.0f);
         add(image, first, count, own, step);

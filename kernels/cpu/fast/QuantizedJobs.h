@@ -38,14 +38,14 @@ struct DequantizeJob {
 /// fn(piece, first, last) for runs of blocks that make up all pieces, shared among threads.
 template <typename Fn> void forBlocks(const QuantizeShape &s, int threads, Fn fn) {
   int64_t blocks = s.piece.blocks();
-  parallelParts(threadsFor(threads, s.pieces * s.piece.elements), s.pieces * blocks, 1,
-                [&](int64_t begin, int64_t end, int) {
-                  for (int64_t unit = begin, next; unit < end; unit = next) {
-                    int64_t piece = unit / blocks;
-                    next = std::min(end, (piece + 1) * blocks);
-                    fn(piece, unit - piece * blocks, next - piece * blocks);
-                  }
-                });
+  parallelRanges(threadsFor(threads, s.pieces * s.piece.elements), s.pieces * blocks, 1,
+                 [&](int64_t begin, int64_t end, int) {
+                   for (int64_t unit = begin, next; unit < end; unit = next) {
+                     int64_t piece = unit / blocks;
+                     next = std::min(end, (piece + 1) * blocks);
+                     fn(piece, unit - piece * blocks, next - piece * blocks);
+                   }
+                 });
 }
 
 } // namespace zc::cpu

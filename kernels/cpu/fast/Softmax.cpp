@@ -111,7 +111,7 @@ Prepared prepareSoftmax(const KernelSpec &spec, bool logarithm) {
     bool zeroMasked = spec.getInt("zero_masked", 0) != 0;
     return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
                                                                                                 const StepContext &) {
-      parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
           HWY_DYNAMIC_DISPATCH(softmaxTyped)(s.dtype, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n), s.n,
                                              logarithm, zeroMasked);
@@ -129,7 +129,7 @@ Prepared prepareSoftmaxGrad(const KernelSpec &spec, bool logarithm) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([=, s = *read, threads = threadsFor(spec.threads, read->outer * read->n)](void *const *operands,
                                                                                                 const StepContext &) {
-      parallelParts(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
+      parallelRanges(threads, s.outer, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r)
           HWY_DYNAMIC_DISPATCH(softmaxGradTyped)(s.dtype, row<T>(operands[0], r, s.n), row<T>(operands[1], r, s.n),
                                                  row<T>(operands[2], r, s.n), s.n, logarithm);
@@ -172,7 +172,7 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
     const CrossEntropyShape &s = rows.s;
     void *const *operands = rows.operands;
     float *lse = as<float>(operands[3]);
-    parallelParts(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+    parallelRanges(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
       for (int64_t r = begin; r < end; ++r)
         HWY_DYNAMIC_DISPATCH(lseTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes, lse + r);
     });
@@ -192,7 +192,7 @@ Prepared prepareCrossEntropyGrad(const KernelSpec &spec) {
                            void *const *operands = rows.operands;
                            const float *lse = as<float>(operands[3]);
                            auto factor = static_cast<float>(*as<float>(operands[0]) / rows.divisor());
-                           parallelParts(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
+                           parallelRanges(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
                              for (int64_t r = begin; r < end; ++r) {
                                T *d = row<T>(operands[4], r, s.classes);
                                if (labels[r] == s.ignoreIndex)

@@ -26,10 +26,18 @@ ZC_AMX void configure() {
 }
 ZC_AMX void release() { asm volatile("tilerelease"); }
 
+/// The lines of a step, into the second cache: the first one has no room for more than the factors.
+inline void ask(Lines &lines) {
+  for (int64_t i = 0; i < lines.count; ++i)
+    __builtin_prefetch(lines.at + i * lines.stride, 0, 2);
+  lines.at += lines.stepStride;
+}
+
 /// Sums are in registers 0 to 3, row by row, the left factor in 4 and 5, the right one in 6 and 7. Without the second
 /// row if not tall.
 template <bool kIsTall>
-ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sums, int64_t stride, bool adds) {
+ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sums, int64_t stride, bool adds,
+                     Ahead ahead) {
   const int64_t bytes = stride * 4;
   float *const below = sums + kHalf * stride;
   if (adds) {
@@ -53,6 +61,8 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
     _tile_loadd(7, panel + kHalf, 4 * kSide);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
+    ask(ahead.left);
+    ask(ahead.right);
     if constexpr (kIsTall) {
       _tile_loadd(5, left.at + kHalf * left.rowStride, left.rowStride);
       _tile_dpbf16ps(2, 5, 6);
@@ -68,8 +78,8 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
 }
 
 void multiplyTile(Rows left, const uint32_t *panel, int64_t height, int64_t, int64_t units, float *sums, int64_t stride,
-                  bool adds) {
-  (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds);
+                  bool adds, const Ahead &ahead) {
+  (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds, ahead);
 }
 
 constexpr Engine makeEngine() {

@@ -49,7 +49,7 @@ ZC_BF16 void multiply(const char *const *rows, const uint32_t *panel, int64_t un
 }
 
 void multiplyTile(Rows left, const uint32_t *panel, int64_t, int64_t width, int64_t units, float *sums, int64_t stride,
-                  bool adds) {
+                  bool adds, const Ahead &) {
   const char *rows[kRows];
   for (int64_t r = 0; r < kRows; ++r)
     rows[r] = left.at + r * left.rowStride;

@@ -32,6 +32,16 @@ struct Matrix {
   int64_t stride;
 };
 
+/// What a thread will read after a tile and has not in its second cache, to be asked for meanwhile, `count` lines for
+/// each step of units. Asked for at once they would fill the queues that the tile's own lines need.
+struct Lines {
+  const char *at = nullptr;
+  int64_t count = 0, stride = 0, stepStride = 0; ///< bytes
+};
+struct Ahead {
+  Lines left, right;
+};
+
 struct Engine {
   const char *name;
   int64_t rows;      ///< of a tile
@@ -44,9 +54,9 @@ struct Engine {
   void (*begin)();
   void (*end)();
   /// sums[height][width], rows `stride` apart, = or, if `adds`, += left right. `height`: a multiple of rowStep.
-  /// `panel`: units of `width` columns, 48 or 32.
+  /// `panel`: units of `width` columns, 48 or 32. Engines with steps of one unit do not ask ahead.
   void (*multiply)(Rows left, const uint32_t *panel, int64_t height, int64_t width, int64_t units, float *sums,
-                   int64_t stride, bool adds);
+                   int64_t stride, bool adds, const Ahead &ahead);
   /// Rearranges rows of a left factor, whose rows in memory are terms; where they are then in a block.
   void (*packLeft)(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
   int64_t packedRowStride, packedStepStride;
