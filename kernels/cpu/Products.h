@@ -38,9 +38,9 @@ enum class ProductCut : uint8_t {
   columns, ///< of the result
   depth,   ///< terms of each sum; the threads' sums are added up in order
   batch,   ///< whole matrices
-  library  ///< as the library likes
+  own      ///< as the method cuts it by itself
 };
-constexpr std::array<const char *, 5> namesOf(ProductCut) { return {"rows", "columns", "depth", "batch", "library"}; }
+constexpr std::array<const char *, 5> namesOf(ProductCut) { return {"rows", "columns", "depth", "batch", "own"}; }
 
 /// op(lhs) op(rhs) of `batch` matrices, m x k and k x n, on `threads` threads.
 struct ProductShape {

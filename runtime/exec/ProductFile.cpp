@@ -15,7 +15,7 @@ namespace zc {
 using Json = nlohmann::ordered_json;
 
 static constexpr uint64_t kMostBytes = uint64_t(16) << 20;
-static constexpr int64_t kFormat = 1, kMostThreads = 4096;
+static constexpr int64_t kFormat = 2, kMostThreads = 4096;
 
 ProductMachine ProductMachine::here() {
   ProductMachine machine;

@@ -177,7 +177,7 @@ def refusals():
 
 
 def no_choice(json_table):
-    json_table["products"][0].update(method="packed", cut="library")
+    json_table["products"][0].update(method="packed", cut="own")
     assert json_table["products"][0]["product"].startswith("f32")
 
 

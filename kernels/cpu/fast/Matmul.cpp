@@ -208,7 +208,7 @@ Prepared prepareMatmulPart(const KernelSpec &spec, std::string &note) {
   auto product = makeDnnl(spec, shape, {1, read->out, read->hasAddend}, *chosen, note);
   ZC_RETURN_IF_ERROR(product.status());
   if (chosen->choice.method == ProductMethod::tiles)
-    return makeMatmulTiles(spec, *read, chosen->choice.cut, chosen->text);
+    return makeMatmulTiles(spec, *read, chosen->text);
   if (!*product)
     return makeWidened(spec, shape, *chosen, read->out == DType::f32, read->hasAddend);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulPartBf16>(*read, std::move(*product), chosen->text));
@@ -229,7 +229,7 @@ Prepared prepareMatmul(const KernelSpec &spec, std::string &note) {
   auto product = makeDnnl(spec, shape, {isWhole ? shape.numBatches : 1}, *chosen, note);
   ZC_RETURN_IF_ERROR(product.status());
   if (chosen->choice.method == ProductMethod::tiles)
-    return makeMatmulTiles(spec, {shape, false, shape.dtype, 0}, chosen->choice.cut, chosen->text);
+    return makeMatmulTiles(spec, {shape, false, shape.dtype, 0}, chosen->text);
   if (!*product)
     return makeWidened(spec, shape, *chosen);
   return std::unique_ptr<Kernel>(std::make_unique<MatmulBf16>(shape, std::move(*product), isWhole, chosen->text));
@@ -245,7 +245,7 @@ Prepared prepareTiles(const KernelSpec &spec, const MatmulPartShape &shape) {
   ZC_RETURN_IF_ERROR(chosen.status());
   if (chosen->choice.method != ProductMethod::tiles)
     return decline();
-  return makeMatmulTiles(spec, shape, chosen->choice.cut, chosen->text);
+  return makeMatmulTiles(spec, shape, chosen->text);
 }
 
 Prepared prepareTiledMatmul(const KernelSpec &spec) {

@@ -9,9 +9,9 @@ using namespace bf16;
 
 class MatmulTiles : public Kernel {
 public:
-  MatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, ProductCut cut, std::string method)
-      : s(shape.product), by(*engine()), out(shape.out), hasAddend(shape.hasAddend), byRows(cut == ProductCut::rows),
-        blocks(s), threads(std::min(spec.threads, blocks.threads)), text(std::move(method)) {
+  MatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, std::string method)
+      : s(shape.product), by(*engine()), out(shape.out), hasAddend(shape.hasAddend), blocks(s),
+        threads(std::min(spec.threads, blocks.threads)), text(std::move(method)) {
     Workspace workspace(spec);
     right = workspace.take<uint32_t>(blocks.right());
     sums = workspace.take<float>(blocks.sums());
@@ -55,25 +55,30 @@ private:
     }
   };
 
-  /// Threads rearrange the right factor's panels, then multiply: a task is some rows times a group of panels. One
-  /// thread alone, and threads that have their own columns, rearrange a group just before they need it.
   void addBlock(void *const *operands, const Block &b) const {
+    if (const int team = TeamLimit::of(threads); team > 1)
+      addTogether(operands, b, team);
+    else
+      addAlone(operands, b);
+  }
+
+  /// Panels of the right factor are rearranged just before they are needed.
+  void addAlone(void *const *operands, const Block &b) const {
+    const Multiplying here(&by);
+    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime(b);
+    for (int64_t i = 0; i < rows; i += chunk)
+      addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0), {0, Panels(b.j1 - b.j0, by).count()},
+              i == 0, true);
+  }
+
+  /// Threads rearrange the right factor, then multiply: a task is some rows times a group of panels.
+  void addTogether(void *const *operands, const Block &b, int team) const {
     const Panels panels(b.j1 - b.j0, by);
-    const int64_t rows = b.i1 - b.i0;
-    if (!byRows || threads == 1) {
-      const int64_t chunk = rowsAtATime(b);
-      return parallelParts(threads, panels.count(), 1, [&](int64_t begin, int64_t end, int thread) {
-        const Multiplying here(&by);
-        for (int64_t i = 0; i < rows; i += chunk)
-          addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), thread), {begin, end}, i == 0, true);
-      });
-    }
-    const int team = TeamLimit::of(threads);
-    const int64_t groups = quotientUp(panels.count(), by.panels);
+    const int64_t rows = b.i1 - b.i0, groups = quotientUp(panels.count(), by.panels);
     // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
     const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
     const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime(b)), wanted)), by.rows);
-    parallelRanges(threads, panels.count(), kPackedPanels,
+    parallelRanges(team, panels.count(), kPackedPanels,
                    [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
     parallelTeam(team, [&](int thread) {
@@ -222,7 +227,7 @@ private:
   MatmulShape s;
   const Engine &by;
   DType out;
-  bool hasAddend, byRows;
+  bool hasAddend;
   Bf16Blocks blocks;
   int threads;
   std::string text;
@@ -234,9 +239,8 @@ private:
 
 const char *nameOfBf16Tiles() { return engine() ? engine()->name : nullptr; }
 
-std::unique_ptr<Kernel> makeMatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, ProductCut cut,
-                                        std::string method) {
-  return std::make_unique<MatmulTiles>(spec, shape, cut, std::move(method));
+std::unique_ptr<Kernel> makeMatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, std::string method) {
+  return std::make_unique<MatmulTiles>(spec, shape, std::move(method));
 }
 
 } // namespace zc::cpu

@@ -42,8 +42,8 @@ static bool hasProductsOfBf16() {
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
 
-/// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Products that
-/// are cut into rows or columns have the same number of terms, hence the same bits.
+/// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Parts of a
+/// product have the same number of terms, hence the same bits.
 constexpr int64_t kLongTerms = 512;
 
 std::vector<ProductChoice> choicesFor(const ProductShape &s) {
@@ -53,19 +53,16 @@ std::vector<ProductChoice> choicesFor(const ProductShape &s) {
   const bool hasTiles =
       s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && nameOfBf16Tiles();
   const bool areTilesFirst = hasTiles && s.k >= kLongTerms;
-  auto addTiles = [&] {
-    for (ProductCut cut : sidesOf(s))
-      choices.push_back({ProductMethod::tiles, cut});
-  };
+  const ProductChoice tiles{ProductMethod::tiles, ProductCut::own};
   if (areTilesFirst)
-    addTiles();
+    choices.push_back(tiles);
   if (s.type == DType::bf16 && hasProductsOfBf16()) {
-    choices.push_back({ProductMethod::onednn, ProductCut::library});
+    choices.push_back({ProductMethod::onednn, ProductCut::own});
     if (s.batch == 1)
-      choices.push_back({ProductMethod::packed, ProductCut::library});
+      choices.push_back({ProductMethod::packed, ProductCut::own});
   }
   if (hasTiles && !areTilesFirst)
-    addTiles();
+    choices.push_back(tiles);
   for (ProductCut cut : sidesOf(s))
     choices.push_back({ProductMethod::widened, cut});
   return choices;
@@ -81,7 +78,7 @@ static std::string describe(const ProductChoice &choice, int threads) {
                                               fitting + " on widened blocks",
                                               nameOfBf16Tiles() ? nameOfBf16Tiles() : ""};
   std::string text = methods[static_cast<size_t>(choice.method)];
-  if (threads > 1 && choice.cut != ProductCut::library)
+  if (threads > 1 && choice.cut != ProductCut::own)
     text += std::string(" by ") + nameOf(choice.cut);
   return text;
 }
