@@ -35,7 +35,7 @@ public:
   std::string method() const override { return text; }
 
 private:
-  static constexpr int64_t kPackedPanels = 4; ///< that a thread takes at a time to rearrange
+  static constexpr int64_t kPackedPanels = 4; ///< that a thread takes at a time to rearrange, at most
   static constexpr int64_t kTasks = 6;        ///< of a thread
 
   /// Rows, columns and terms of the product.
@@ -78,7 +78,7 @@ private:
     // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
     const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
     const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime(b)), wanted)), by.rows);
-    parallelRanges(team, panels.count(), kPackedPanels,
+    parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, kPackedPanels),
                    [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
     parallelTeam(team, [&](int thread) {
