@@ -15,7 +15,7 @@
 #   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19, each file by itself
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
-#   fuzz     the importer's reading of files and fused programs, each fuzzed for half a minute, in that build
+#   fuzz     the importer's reading of files and fused programs, fuzzed beside each other for half a minute, in that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill, contracted products
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
@@ -105,7 +105,7 @@ suite_cluster() {
 # side is at -O0 all the same.)
 sanitized=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=None "-DCMAKE_CXX_FLAGS=-O1 -g1" "-DCMAKE_C_FLAGS=-O1 -g1"
   -DZC_CUDA=OFF)
-asan() { build asan "$@" -- "${sanitized[@]}" -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
+asan() { build asan "$@" -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=address,undefined; }
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
 export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS=suppressions=$PWD/test/support/lsan.supp:print_suppressions=0
@@ -118,20 +118,33 @@ suite_tsan() {
     OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 
+# fuzz TARGET: for half a minute, with its corpus.
+fuzz() {
+  local corpus code
+  corpus=$(mktemp -d) && cp test/fuzz/corpus-"$1"/* "$corpus"
+  "build/asan/bin/zc-fuzz-$1" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
+    -artifact_prefix=build/asan/ -verbosity=0 -print_funcs=0 -print_final_stats=1 "$corpus" >"build/asan/fuzz-$1.log" 2>&1
+  code=$?
+  rm -rf "$corpus"
+  return "$code"
+}
+
 suite_fuzz() {
-  local corpus target passed=0 failed=0
+  local target passed=0 failed=0
+  local -A running
   asan zc-fuzz-import zc-fuzz-fused || return
   for target in import fused; do
-    corpus=$(mktemp -d) && cp test/fuzz/corpus-"$target"/* "$corpus"
-    if "build/asan/bin/zc-fuzz-$target" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
-      -artifact_prefix=build/asan/ -verbosity=0 -print_funcs=0 -print_final_stats=1 "$corpus" >"build/asan/fuzz-$target.log" 2>&1; then
+    fuzz "$target" &
+    running[$target]=$!
+  done
+  for target in import fused; do
+    if wait "${running[$target]}"; then
       echo "$target: $(grep -E '^stat::(number|new)' "build/asan/fuzz-$target.log" | tr -s ' \n' ' ')"
       ((++passed))
     else
       echo "---- fuzz $target" | cat - <(tail -n 60 "build/asan/fuzz-$target.log") | tee -a "$ZC_TEST_FAILURES"
       ((++failed))
     fi
-    rm -rf "$corpus"
   done
   echo "$passed passed, $failed failed, 0 skipped"
   ((failed == 0))
