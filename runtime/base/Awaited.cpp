@@ -17,8 +17,7 @@ Awaited::~Awaited() { Living<Awaited>::remove(this); }
 Awaited::Turn::Turn(Awaited &what) : what(what) {
   auto lock = Living<Awaited>::lock();
   what.isGoing = true;
-  what.seen = what.counted();
-  what.since = nanoseconds();
+  what.seen = {what.counted(), nanoseconds()};
 }
 
 Awaited::Turn::~Turn() {
@@ -33,10 +32,8 @@ void lookAtAwaited(std::vector<AwaitedWork> &found) {
   for (Awaited *each : Living<Awaited>::all()) {
     if (!each->isGoing)
       continue;
-    uint64_t counted = each->counted();
-    if (std::exchange(each->seen, counted) != counted)
-      each->since = now;
-    found.push_back({each->rank, counted, each->since});
+    each->seen.look(each->counted(), now);
+    found.push_back({each->rank, each->seen});
   }
 }
 

@@ -6,6 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/SeenCount.h"
+
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -39,15 +41,13 @@ private:
   const std::function<uint64_t()> counted;
   // Under the table's lock:
   bool isGoing = false;
-  uint64_t seen = 0; ///< the count when last looked at
-  int64_t since = 0; ///< since when it has been that
+  SeenCount seen;
 };
 
 /// What is in a Turn.
 struct AwaitedWork {
   int rank;
-  uint64_t counted;
-  int64_t since; ///< CLOCK_MONOTONIC ns when the count was first seen to be this
+  SeenCount seen; ///< since: CLOCK_MONOTONIC
 };
 /// All of it, into `found`.
 void lookAtAwaited(std::vector<AwaitedWork> &found);

@@ -19,10 +19,9 @@ std::vector<BlockedThread> workingThreads(int64_t ns) {
   auto lock = Living<Working>::lock();
   for (Working *each : Living<Working>::all()) {
     uint64_t sign = each->sign.load(std::memory_order_relaxed);
-    if (std::exchange(each->seen, sign) != sign)
-      each->since = now;
-    if (sign != 0 && now - each->since > ns)
-      found.push_back({each->rank, each->step.load(std::memory_order_relaxed), each->since,
+    each->seen.look(sign, now);
+    if (sign != 0 && now - each->seen.since() > ns)
+      found.push_back({each->rank, each->step.load(std::memory_order_relaxed), each->seen.since(),
                        each->name(uint32_t(sign & 0xffffffffu) - 1)});
   }
   return found;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/SeenCount.h"
 
 #include <atomic>
 #include <cstdint>
@@ -38,8 +39,7 @@ private:
   std::atomic<uint64_t> sign{0}; ///< how often it began, and what; 0: at nothing
   std::atomic<int64_t> step{-1};
   uint64_t times = 0;
-  uint64_t seen = 0; // when last looked at; under the table's lock
-  int64_t since = 0;
+  SeenCount seen; ///< of `sign`; under the table's lock
 };
 
 /// Those that have been at something for more than `ns`, counted from the first call of this while they were. Allocates

@@ -24,7 +24,7 @@ void Watchdog::start(int first, int count, double seconds, End end) {
   this->count = count;
   this->seconds = seconds;
   this->end = std::move(end);
-  passed.assign(size_t(count), 0);
+  passed.assign(size_t(count), {});
   awaited.reserve(size_t(count)); // a steady step allocates nothing
   thread = std::thread([this] { watch(); });
 }
@@ -49,9 +49,7 @@ void Watchdog::observe(FlightRecorder &recorder, std::string file) {
   std::lock_guard<std::mutex> lock(mutex);
   this->recorder = &recorder;
   this->file = std::move(file);
-  seen.assign(size_t(recorder.worldSize()), Seen());
-  for (Seen &each : seen)
-    each.beatAt = nanoseconds();
+  seen.assign(size_t(recorder.worldSize()), {{0, nanoseconds()}, {}});
 }
 
 void Watchdog::stop() {
@@ -94,8 +92,8 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
     log.beat();
     uint64_t soFar = blockingsPassed(rank);
     for (const AwaitedWork &work : awaited)
-      soFar += work.rank == rank ? work.counted : 0;
-    if (std::exchange(passed[size_t(rank - first)], soFar) != soFar)
+      soFar += work.rank == rank ? work.seen.count() : 0;
+    if (passed[size_t(rank - first)].look(soFar, now))
       log.getOn();
     const BlockedThread *longest = nullptr;
     for (const BlockedThread &thread : blocked)
@@ -105,11 +103,8 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
     log.setPlace(longest ? longest->where : "", longest ? now - longest->since : 0);
   }
   for (int rank = 0; rank < recorder->worldSize(); ++rank) {
-    Seen &each = seen[size_t(rank)];
-    if (std::exchange(each.beats, recorder->log(rank).beats()) != each.beats)
-      each.beatAt = now;
-    if (std::exchange(each.progress, recorder->log(rank).timesGotOn()) != each.progress)
-      each.progressAt = now;
+    seen[size_t(rank)].beats.look(recorder->log(rank).beats(), now);
+    seen[size_t(rank)].progress.look(recorder->log(rank).timesGotOn(), now);
   }
 }
 
@@ -125,13 +120,13 @@ std::string Watchdog::reason(const std::vector<BlockedThread> &blocked, int64_t 
       return who + " has been " + thread.where + " for " + inSeconds(now - thread.since) +
              (thread.step > 0 ? ", in step " + std::to_string(thread.step) : "");
     }
-  auto getsOn = [&](const Seen &each) { return each.progressAt != 0 && now - each.progressAt <= most; };
+  auto getsOn = [&](const Seen &each) { return each.progress.count() != 0 && now - each.progress.since() <= most; };
   if (!recorder || std::any_of(seen.begin(), seen.end(), getsOn))
     return "";
   auto explain = [&](int rank) {
     std::vector<int64_t> silent;
     for (const Seen &each : seen)
-      silent.push_back(each.beats > 0 ? now - each.beatAt : 0);
+      silent.push_back(each.beats.count() > 0 ? now - each.beats.since() : 0);
     return recorder->explain(rank, silent, most / 2);
   };
   for (int rank = first; rank < first + count; ++rank)
@@ -139,7 +134,7 @@ std::string Watchdog::reason(const std::vector<BlockedThread> &blocked, int64_t 
       return explain(rank);
   // Collectives and kernels of the host, which say where they are, go first.
   for (const AwaitedWork &work : awaited)
-    if (now - work.since > most + later)
+    if (now - work.seen.since() > most + later)
       return explain(work.rank);
   return "";
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/base/Awaited.h"
 #include "runtime/base/Blocking.h"
+#include "runtime/base/SeenCount.h"
 #include "runtime/comm/FlightRecorder.h"
 
 #include <atomic>
@@ -61,11 +62,10 @@ private:
   FlightRecorder *recorder = nullptr;
   std::string file;
   std::vector<AwaitedWork> awaited; ///< when last looked at
-  std::vector<uint64_t> passed;     ///< by this process's rank, when last looked at
-  /// A rank's counters and when they were last seen to change, by our own clock: wall clocks jump.
+  std::vector<SeenCount> passed;    ///< by this process's rank
+  /// A rank's counters, by our own clock: wall clocks jump.
   struct Seen {
-    uint64_t beats = 0, progress = 0;
-    int64_t beatAt = 0, progressAt = 0;
+    SeenCount beats, progress;
   };
   std::vector<Seen> seen; ///< by rank of the job
   std::thread thread;
