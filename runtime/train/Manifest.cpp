@@ -59,12 +59,17 @@ static Json toJson(const Manifest::Strategy &plan) {
       {"delayed", plan.delayed},      {"residuals", plan.hasResiduals}};
 }
 
-static Json toJson(const Manifest::Optimizer &optimizer) {
-  return {{"rule", optimizer.rule},         {"schedule", optimizer.schedule},
-          {"warmup", optimizer.warmup},     {"lr", optimizer.lr},
-          {"beta1", optimizer.beta1},       {"beta2", optimizer.beta2},
-          {"eps", optimizer.eps},           {"weight_decay", optimizer.weightDecay},
-          {"momentum", optimizer.momentum}, {"max_norm", optimizer.maxNorm}};
+static Json toJson(const planpb::Optimizer &optimizer, int64_t warmup) {
+  return {{"rule", optimizer.rule()},
+          {"schedule", optimizer.lr_schedule()},
+          {"warmup", warmup},
+          {"lr", optimizer.lr()},
+          {"beta1", optimizer.beta1()},
+          {"beta2", optimizer.beta2()},
+          {"eps", optimizer.eps()},
+          {"weight_decay", optimizer.weight_decay()},
+          {"momentum", optimizer.momentum()},
+          {"max_norm", optimizer.max_norm()}};
 }
 
 static Json toJson(const LossScaleState &scale) {
@@ -106,7 +111,7 @@ std::string toJson(const Manifest &manifest) {
               {"step", manifest.step},
               {"seed", manifest.seed},
               {"plan", toJson(manifest.plan)},
-              {"optimizer", toJson(manifest.optimizer)},
+              {"optimizer", toJson(manifest.optimizer, manifest.warmup)},
               {"data",
                {{"fingerprint", io::hexOf(data.fingerprint)},
                 {"samples", data.samples},
@@ -264,19 +269,18 @@ Manifest::Strategy readStrategy(Reader &reader, const Json &json) {
   return plan;
 }
 
-Manifest::Optimizer readOptimizer(Reader &reader, const Json &json) {
-  Manifest::Optimizer optimizer;
-  optimizer.rule = reader.text(json, "rule");
-  optimizer.schedule = reader.text(json, "schedule");
-  optimizer.warmup = reader.count(json, "warmup");
-  optimizer.lr = reader.real(json, "lr");
-  optimizer.beta1 = reader.real(json, "beta1");
-  optimizer.beta2 = reader.real(json, "beta2");
-  optimizer.eps = reader.real(json, "eps");
-  optimizer.weightDecay = reader.real(json, "weight_decay");
-  optimizer.momentum = reader.real(json, "momentum");
-  optimizer.maxNorm = reader.real(json, "max_norm");
-  return optimizer;
+void readOptimizer(Reader &reader, const Json &json, Manifest &manifest) {
+  planpb::Optimizer &optimizer = manifest.optimizer;
+  optimizer.set_rule(reader.text(json, "rule"));
+  optimizer.set_lr_schedule(reader.text(json, "schedule"));
+  manifest.warmup = reader.count(json, "warmup");
+  optimizer.set_lr(reader.real(json, "lr"));
+  optimizer.set_beta1(reader.real(json, "beta1"));
+  optimizer.set_beta2(reader.real(json, "beta2"));
+  optimizer.set_eps(reader.real(json, "eps"));
+  optimizer.set_weight_decay(reader.real(json, "weight_decay"));
+  optimizer.set_momentum(reader.real(json, "momentum"));
+  optimizer.set_max_norm(reader.real(json, "max_norm"));
 }
 
 void readData(Reader &reader, const Json &json, Manifest::Data &data) {
@@ -307,7 +311,7 @@ void readAll(Reader &reader, const Json &json, Manifest &manifest) {
   manifest.step = reader.count(json, "step");
   manifest.seed = reader.number(json, "seed");
   manifest.plan = readStrategy(reader, reader.at(json, "plan"));
-  manifest.optimizer = readOptimizer(reader, reader.at(json, "optimizer"));
+  readOptimizer(reader, reader.at(json, "optimizer"), manifest);
   readData(reader, reader.at(json, "data"), manifest.data);
   readLast(reader, reader.at(json, "last"), manifest.last);
   manifest.last.step = manifest.step;
@@ -447,16 +451,7 @@ Manifest describeRun(const planpb::Plan &plan) {
   manifest.plan.delayed = plan.has_delay();
   for (const planpb::Bucket &bucket : plan.buckets())
     manifest.plan.hasResiduals |= bucket.residual_slices_size() > 0;
-  const planpb::Optimizer &optimizer = plan.optimizer();
-  manifest.optimizer.rule = optimizer.rule();
-  manifest.optimizer.schedule = "constant";
-  manifest.optimizer.lr = optimizer.lr();
-  manifest.optimizer.beta1 = optimizer.beta1();
-  manifest.optimizer.beta2 = optimizer.beta2();
-  manifest.optimizer.eps = optimizer.eps();
-  manifest.optimizer.weightDecay = optimizer.weight_decay();
-  manifest.optimizer.momentum = optimizer.momentum();
-  manifest.optimizer.maxNorm = optimizer.max_norm();
+  manifest.optimizer = plan.optimizer();
   manifest.modelPath = plan.model().path();
   manifest.modelBytes = plan.model().bytes();
   manifest.modelHash = plan.model().hash();
@@ -467,7 +462,7 @@ Manifest describeRun(const planpb::Plan &plan) {
     entry.trainable = parameter.role() == planpb::TRAINABLE;
     if (entry.trainable) {
       entry.lrScale = parameter.has_lr_scale() ? parameter.lr_scale() : 1;
-      entry.weightDecay = parameter.has_weight_decay() ? parameter.weight_decay() : optimizer.weight_decay();
+      entry.weightDecay = parameter.has_weight_decay() ? parameter.weight_decay() : plan.optimizer().weight_decay();
     }
     if (parameter.has_source()) {
       entry.file = parameter.source().file();

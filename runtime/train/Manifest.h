@@ -50,12 +50,6 @@ struct Manifest {
     std::string precision;
     bool delayed = false, hasResiduals = false;
   };
-  /// What decides how weights move; `rule` and `lr` must be alike.
-  struct Optimizer {
-    std::string rule, schedule;
-    double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, momentum = 0, maxNorm = 0;
-    int64_t warmup = 0;
-  };
   /// Which sample comes when.
   struct Data {
     uint64_t fingerprint = 0;
@@ -69,7 +63,9 @@ struct Manifest {
   uint64_t seed = 0;
   uint64_t products = 0; ///< hashOf the table of products; 0: there was none
   Strategy plan;
-  Optimizer optimizer;
+  /// The plan's, with the rate and the schedule of the run; `rule` and `lr` must be alike.
+  planpb::Optimizer optimizer;
+  int64_t warmup = 0; ///< of the schedule, steps
   Data data;
   StepRecord last;                         ///< of `step`
   std::optional<LossScaleState> lossScale; ///< of a plan that has one

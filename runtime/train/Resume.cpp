@@ -154,13 +154,13 @@ Status checkResumes(const planpb::Plan &plan, const Manifest &manifest, const Ma
                     const RunOptions &options) {
   ZC_RETURN_IF_ERROR(checkTensors(plan, manifest));
   ZC_RETURN_IF_ERROR(checkDelay(manifest, expected));
-  const Manifest::Optimizer &has = manifest.optimizer, &here = expected.optimizer;
-  if (has.rule != here.rule)
-    return differs(manifest, "optimizer", has.rule, here.rule,
-                   "compile with --optimizer " + has.rule + ", or start another run from its weights with --weights");
-  if (has.lr != here.lr && !options.lr)
-    return differs(manifest, "learning rate", has.lr, here.lr,
-                   "--lr " + text(has.lr) + " goes on as before, --lr " + text(here.lr) + " changes it");
+  const planpb::Optimizer &has = manifest.optimizer, &here = expected.optimizer;
+  if (has.rule() != here.rule())
+    return differs(manifest, "optimizer", has.rule(), here.rule(),
+                   "compile with --optimizer " + has.rule() + ", or start another run from its weights with --weights");
+  if (has.lr() != here.lr() && !options.lr)
+    return differs(manifest, "learning rate", has.lr(), here.lr(),
+                   "--lr " + text(has.lr()) + " goes on as before, --lr " + text(here.lr()) + " changes it");
   if (manifest.seed != expected.seed)
     return differs(manifest, "seed", int64_t(manifest.seed), int64_t(expected.seed),
                    "give --seed " + std::to_string(manifest.seed));
@@ -192,7 +192,7 @@ static void tellOfGroups(const Manifest &manifest, const Manifest &expected, std
       continue;
     if (was.lrScale && was.lrScale != now.lrScale)
       changed["a learning rate times " + text(*now.lrScale) + " instead of " + text(*was.lrScale)].push_back(now.name);
-    const double others = manifest.optimizer.weightDecay, othersNow = expected.optimizer.weightDecay;
+    const double others = manifest.optimizer.weight_decay(), othersNow = expected.optimizer.weight_decay();
     const bool isOwn = was.weightDecay != others || now.weightDecay != othersNow;
     if (was.weightDecay && was.weightDecay != now.weightDecay && isOwn)
       changed["weight decay " + text(*now.weightDecay) + " instead of " + text(*was.weightDecay)].push_back(now.name);
@@ -222,16 +222,16 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   if (was.hash != is.hash)
     lines.push_back("another plan goes on: " + (list.empty() ? "the same mesh and stage" : list));
   list.clear();
-  const Manifest::Optimizer &before = manifest.optimizer, &now = expected.optimizer;
-  compare("learning rate", before.lr, now.lr);
-  compare("schedule", before.schedule, now.schedule);
-  compare("warm-up", before.warmup, now.warmup);
-  compare("beta1", before.beta1, now.beta1);
-  compare("beta2", before.beta2, now.beta2);
-  compare("eps", before.eps, now.eps);
-  compare("weight decay", before.weightDecay, now.weightDecay);
-  compare("momentum", before.momentum, now.momentum);
-  compare("clipping at", before.maxNorm, now.maxNorm);
+  const planpb::Optimizer &before = manifest.optimizer, &now = expected.optimizer;
+  compare("learning rate", before.lr(), now.lr());
+  compare("schedule", before.lr_schedule(), now.lr_schedule());
+  compare("warm-up", manifest.warmup, expected.warmup);
+  compare("beta1", before.beta1(), now.beta1());
+  compare("beta2", before.beta2(), now.beta2());
+  compare("eps", before.eps(), now.eps());
+  compare("weight decay", before.weight_decay(), now.weight_decay());
+  compare("momentum", before.momentum(), now.momentum());
+  compare("clipping at", before.max_norm(), now.max_norm());
   if (!list.empty())
     lines.push_back("from here on: " + list);
   tellOfGroups(manifest, expected, lines);

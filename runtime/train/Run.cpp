@@ -117,9 +117,9 @@ Status Run::prepareSteps() {
   manifest.products = hashOf(products.table.get());
   manifest.plan.hash = planHash(plan);
   manifest.plan.samplesPerStep = summary.samplesPerStep;
-  manifest.optimizer.lr = options.lr.value_or(plan.optimizer().lr());
-  manifest.optimizer.schedule = scheduleText();
-  manifest.optimizer.warmup = schedule.warmup();
+  manifest.optimizer.set_lr(options.lr.value_or(plan.optimizer().lr()));
+  manifest.optimizer.set_lr_schedule(scheduleText());
+  manifest.warmup = schedule.warmup();
   if (ranks.firstRank() == 0) { // the others see samples of it (identify)
     auto fingerprint = source->fingerprint();
     if (!fingerprint)
