@@ -4,9 +4,10 @@
 // is multiplied into the gradients of query and key once their sums are complete.
 //
 // Sums over queries want probabilities and slopes (gradients of scores) with queries as terms. In fp32 they are the
-// left factor where they are. In bf16, pairs of rows are what the panels of a right factor are made of: the gradients
-// of keys and values are summed transposed, in panels of keys, and transposed once they are complete. There slopes are
-// made of a few rows and keys at a time, which the first cache has room for.
+// left factor where they are: BackwardInRows. In bf16, pairs of rows are what the panels of a right factor are made of:
+// the gradients of keys and values are summed transposed, in panels of keys, and transposed once they are complete:
+// BackwardTransposed. There slopes are made of a few rows and keys at a time, which the first cache has room for; in
+// fp32 products take longer than what that would save.
 #include "kernels/cpu/fast/AttentionBlocks.h"
 
 namespace zc::cpu {
@@ -20,13 +21,19 @@ struct GradHead {
   float *dMask;    ///< [queries, keys]; null: none
   bool startsMask; ///< is the first to add to it
 };
+/// Whose gradient is made, what masks and drops its scores, and in which thread's tile.
+struct GradTask {
+  GradHead head;
+  HeadMask mask;
+  HeadDropout dropout;
+  float *tile;
+};
 
-/// Keys of the slopes in bf16 that are made at a time, of kTileRows queries.
-constexpr int64_t kSlopeKeys = 64;
-
+/// The loop over blocks, and what is alike however the gradients of keys and values are summed.
 class Backward {
 public:
-  Backward(const AttentionShape &s) : s(s), pieces(s), by(microKernelOf(s.dtype)) {}
+  Backward(const AttentionShape &s, const MicroKernel &by) : s(s), pieces(s), by(by) {}
+  virtual ~Backward() = default;
 
   void packHead(SourceRows key, SourceRows value, float *tile) const {
     float *staging = tile + pieces.staging;
@@ -39,72 +46,84 @@ public:
   }
 
   /// Adds to the gradients of keys and values, and makes the query's.
-  void run(const GradHead &head, const HeadMask &mask, const HeadDropout &dropout, float *tile) const {
+  void run(const GradTask &task) const {
+    const GradHead &head = task.head;
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
-      packQueries(head, row, rows, tile);
-      std::fill_n(tile + pieces.dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
+      float *dQueries = task.tile + pieces.dQueries;
+      packQueries(head, row, rows, task.tile);
+      std::fill_n(dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
-      forKeyBlocks(s, by, row, [&](const Block &block) {
-        for (int64_t first = 0; first < rows; first += rowsAtATime()) {
-          const Block part = block.part(first, rowsAtATime(), 0, block.keys);
-          for (int64_t from = 0; from < part.end(); from += keysAtATime())
-            makeSlopes(block.part(first, rowsAtATime(), from, keysAtATime()), placesOf(block, first, from, tile), head,
-                       mask, dropout, tile);
-          addQueryGradient(part, first, tile);
-        }
-        addKeyGradients(block, tile);
-      });
-      store(tile + pieces.dQueries, rows, s.depth, static_cast<float>(s.scale),
-            {head.dQuery.row(row, s.dtype), head.dQuery.stride});
+      forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, task); });
+      store(dQueries, rows, s.depth, static_cast<float>(s.scale), {head.dQuery.row(row, s.dtype), head.dQuery.stride});
     }
   }
 
   /// Of a head of keys, whose sums are complete.
-  void storeKeys(float *tile, ResultRows dKey, ResultRows dValue) const {
-    if (by.engine) {
-      storeTransposed(tile + pieces.dKeys, s.depth, static_cast<float>(s.scale), dKey, tile + pieces.staging);
-      storeTransposed(tile + pieces.dValues, s.valueDepth, 1, dValue, tile + pieces.staging);
-    } else {
-      store(tile + pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale), dKey);
-      store(tile + pieces.dValues, s.keys, s.valueDepth, 1, dValue);
-    }
-  }
+  virtual void storeKeys(float *tile, ResultRows dKey, ResultRows dValue) const = 0;
 
-  AttentionShape s;
-  AttentionGradPieces pieces;
-  MicroKernel by;
+  const AttentionShape s;
+  const AttentionGradPieces pieces;
+  const MicroKernel by;
 
-private:
-  /// Of the slopes that are made at a time: in fp32 products take longer than what the caches would save.
-  int64_t rowsAtATime() const { return by.engine ? kTileRows : kQueryBlock; }
-  int64_t keysAtATime() const { return by.engine ? kSlopeKeys : kKeyBlock; }
+protected:
+  /// The factor of sums over queries, [rows, width].
+  virtual void packTerms(SourceRows source, int64_t rows, int64_t width, float *to, float *tile) const = 0;
+  /// Adds what a block gives to all gradients.
+  virtual void addBlock(const Block &block, const GradTask &task) const = 0;
+  /// Rows of sums times `factor`, to a tensor.
+  virtual void store(float *sums, int64_t rows, int64_t width, float factor, ResultRows to) const = 0;
 
-  /// What a part's slopes are made in, and with pairs what becomes of them.
-  struct Places {
-    float *scores, *slopes; ///< null with pairs: these are made on the thread's stack
-    SlopePairs pairs;
+  /// Where the scores of a part and their gradients are made.
+  struct Slopes {
+    float *scores, *slopes;
+    int64_t stride;
   };
-  /// Of the keys from `from` on of rows of a block.
-  Places placesOf(const Block &block, int64_t first, int64_t from, float *tile) const {
-    if (!by.engine) {
-      const int64_t at = first * pieces.columns + from;
-      return {tile + pieces.scores + at, tile + pieces.slopes + at, {}};
-    }
-    const int64_t panel = panelOfRows(block), at = from / by.columns * panel + first / 2 * by.columns;
-    return {nullptr,
-            nullptr,
-            {tile + pieces.scores + at, slopePanels(block, tile) + at, panel, tile + pieces.slopes + from / 2,
-             pieces.columns / 2}};
+  /// Makes the products of some rows and keys, and calls fn(i, row, next) of each two rows: what their probabilities
+  /// and the gradients of their scores are made with, but for `scale`. Those gradients are the mask's.
+  template <typename Fn> void forSlopes(const Block &part, const Slopes &at, const GradTask &task, Fn fn) const {
+    float *tile = task.tile;
+    const int64_t first = part.row % kQueryBlock, rows = roundUp(part.rows, by.rows), ofKeys = by.units(s.depth),
+                  ofValues = by.units(s.valueDepth);
+    multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth),
+             {tile + pieces.keysTransposed + part.key * ofKeys, ofKeys * by.columns},
+             sumsInRows(by, at.scores, at.stride), rows, part.end(), false, part.scoreUnits(ofKeys));
+    multiply(by, leftRows(by, tile + pieces.grads + first * pieces.valueDepth, pieces.valueDepth),
+             {tile + pieces.valuesTransposed + part.key * ofValues, ofValues * by.columns},
+             sumsInRows(by, at.slopes, at.stride), rows, part.end(), false, part.scoreUnits(ofValues));
+    const GradHead &head = task.head;
+    const float *lse = head.lse + part.row;
+    auto rowOf = [&](int64_t i) {
+      SlopeRow row{at.scores + i * at.stride, at.slopes + i * at.stride, 0, 0, 0, nullptr, nullptr};
+      if (i < part.rows && lse[i] != kMinusInfinity) {
+        row.visible = part.visible(i);
+        row.lse = lse[i];
+        row.delta = tile[pieces.deltas + first + i];
+        if (head.dMask)
+          row.sums = head.dMask + (part.row + i) * s.keys + part.key;
+        task.mask.apply(part, i, row.scores, row.visible);
+        row.factors = task.dropout.factors(part, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
+      }
+      return row;
+    };
+    for (int64_t i = 0; i < roundUp(part.rows, 2 * by.step); i += 2)
+      fn(i, rowOf(i), rowOf(i + 1));
   }
+
+  /// Of the rows of `part`, whose slopes are at the beginning of theirs.
+  void addQueryGradient(const Block &part, float *tile) const {
+    multiply(by, leftRows(by, tile + pieces.slopes, pieces.columns / by.terms),
+             {tile + pieces.keyPanels + part.key / by.terms * by.columns,
+              roundUp(s.keys, kTileColumns) / by.terms * by.columns},
+             sumsInRows(by, tile + pieces.dQueries + part.row % kQueryBlock * pieces.depth, pieces.depth),
+             roundUp(part.rows, by.rows), roundUp(s.depth, by.columns), true, part.keyUnits());
+  }
+
   /// Units of a panel whose terms are a block's queries.
   int64_t panelOfRows(const Block &block) const { return roundUp(block.rows, kTileRows) / by.terms * by.columns; }
-  /// Behind those of the probabilities.
-  float *slopePanels(const Block &block, float *tile) const {
-    return tile + pieces.scores + panelOfRows(block) / by.columns * pieces.columns;
-  }
 
+private:
   void packQueries(const GradHead &head, int64_t row, int64_t rows, float *tile) const {
     const SourceRows query = rowsFrom(s, head.query, row), grad = rowsFrom(s, head.grad, row),
                      output = rowsFrom(s, head.output, row);
@@ -114,67 +133,33 @@ private:
     packTerms(grad, rows, s.valueDepth, tile + pieces.gradPanels, tile);
     dotRows(s.dtype, grad.at, grad.stride, output.at, output.stride, rows, s.valueDepth, tile + pieces.deltas);
   }
-  /// For sums over queries: the right factor's panels, or the left one's tiles.
-  void packTerms(SourceRows source, int64_t rows, int64_t width, float *to, float *tile) const {
-    if (!by.engine)
-      return packPanels(by, s.dtype, source, rows, width, to, tile + pieces.staging);
-    by.engine->packLeft({static_cast<const Bf16 *>(source.at), source.stride}, rows, width,
-                        reinterpret_cast<uint32_t *>(to), tileOfTerms(rows));
-  }
-  int64_t tileOfTerms(int64_t rows) const { return roundUp(rows, kTileRows) / by.terms * by.rows; }
+};
 
-  /// Probabilities of some rows and keys, and gradients of their scores but for `scale`, which are those of the mask.
-  void makeSlopes(const Block &part, const Places &places, const GradHead &head, const HeadMask &mask,
-                  const HeadDropout &dropout, float *tile) const {
-    alignas(64) float own[2][kTileRows * kSlopeKeys];
-    float *const scores = by.engine ? own[0] : places.scores;
-    float *const slopes = by.engine ? own[1] : places.slopes;
-    const int64_t stride = by.engine ? kSlopeKeys : pieces.columns, first = part.row % kQueryBlock;
-    const int64_t rows = roundUp(part.rows, by.rows), ofKeys = by.units(s.depth), ofValues = by.units(s.valueDepth);
-    multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth),
-             {tile + pieces.keysTransposed + part.key * ofKeys, ofKeys * by.columns}, sumsInRows(by, scores, stride),
-             rows, part.end(), false, part.scoreUnits(ofKeys));
-    multiply(by, leftRows(by, tile + pieces.grads + first * pieces.valueDepth, pieces.valueDepth),
-             {tile + pieces.valuesTransposed + part.key * ofValues, ofValues * by.columns},
-             sumsInRows(by, slopes, stride), rows, part.end(), false, part.scoreUnits(ofValues));
-    const float *lse = head.lse + part.row;
-    auto rowOf = [&](int64_t i) {
-      SlopeRow row{scores + i * stride, slopes + i * stride, 0, 0, 0, nullptr, nullptr};
-      if (i < part.rows && lse[i] != kMinusInfinity) {
-        row.visible = part.visible(i);
-        row.lse = lse[i];
-        row.delta = tile[pieces.deltas + first + i];
-        if (head.dMask)
-          row.sums = head.dMask + (part.row + i) * s.keys + part.key;
-        mask.apply(part, i, row.scores, row.visible);
-        row.factors = dropout.factors(part, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
-      }
-      return row;
-    };
-    for (int64_t i = 0; i < roundUp(part.rows, 2 * by.step); i += 2) {
-      const SlopePairs pairs = by.engine ? places.pairs.from(i / 2) : SlopePairs{};
-      differentiate(rowOf(i), rowOf(i + 1), part.end(), mask.factor(), by.engine ? &pairs : nullptr);
-    }
+/// Gradients of keys are summed in rows, from scores and slopes where they were made.
+class BackwardInRows final : public Backward {
+public:
+  using Backward::Backward;
+
+  void storeKeys(float *tile, ResultRows dKey, ResultRows dValue) const override {
+    store(tile + pieces.dKeys, s.keys, s.depth, static_cast<float>(s.scale), dKey);
+    store(tile + pieces.dValues, s.keys, s.valueDepth, 1, dValue);
   }
 
-  /// Of the rows of `part`, the block's from `first` on.
-  void addQueryGradient(const Block &part, int64_t first, float *tile) const {
-    const int64_t stride = pieces.columns / by.terms;
-    multiply(by, leftRows(by, tile + pieces.slopes + (by.engine ? 0 : first * stride), stride),
-             {tile + pieces.keyPanels + part.key / by.terms * by.columns,
-              roundUp(s.keys, kTileColumns) / by.terms * by.columns},
-             sumsInRows(by, tile + pieces.dQueries + first * pieces.depth, pieces.depth), roundUp(part.rows, by.rows),
-             roundUp(s.depth, by.columns), true, part.keyUnits());
+private:
+  /// The right factor's panels.
+  void packTerms(SourceRows source, int64_t rows, int64_t width, float *to, float *tile) const override {
+    packPanels(by, s.dtype, source, rows, width, to, tile + pieces.staging);
   }
 
-  void addKeyGradients(const Block &block, float *tile) const {
-    if (by.engine) {
-      addTransposed(block, tile + pieces.gradPanels, tile + pieces.scores, s.valueDepth, tile + pieces.dValues);
-      addTransposed(block, tile + pieces.queryPanels, slopePanels(block, tile), s.depth, tile + pieces.dKeys);
-    } else {
-      addToKeys(block, tile + pieces.scores, tile + pieces.gradPanels, s.valueDepth, tile + pieces.dValues);
-      addToKeys(block, tile + pieces.slopes, tile + pieces.queryPanels, s.depth, tile + pieces.dKeys);
-    }
+  void addBlock(const Block &block, const GradTask &task) const override {
+    float *tile = task.tile;
+    const Slopes at{tile + pieces.scores, tile + pieces.slopes, pieces.columns};
+    forSlopes(block, at, task, [&](int64_t, const SlopeRow &row, const SlopeRow &next) {
+      differentiate(row, next, block.end(), task.mask.factor(), nullptr);
+    });
+    addQueryGradient(block, tile);
+    addToKeys(block, at.scores, tile + pieces.gradPanels, s.valueDepth, tile + pieces.dValues);
+    addToKeys(block, at.slopes, tile + pieces.queryPanels, s.depth, tile + pieces.dKeys);
   }
   void addToKeys(const Block &block, const float *scores, const float *panels, int64_t width, float *sums) const {
     const int64_t stride = roundUp(width, kTileColumns);
@@ -182,31 +167,78 @@ private:
              sumsInRows(by, sums + block.key * stride, stride), roundUp(block.keys, by.rows),
              roundUp(width, by.columns), true, [&](int64_t j, int64_t) { return block.queryUnits(j); });
   }
+
+  void store(float *sums, int64_t rows, int64_t width, float factor, ResultRows to) const override {
+    const int64_t stride = roundUp(width, kTileColumns);
+    for (int64_t i = 0; i < rows; ++i) {
+      to.prefetchAfter(i, rows, s.dtype, width);
+      storeScaled(s.dtype, sums + i * stride, factor, to.row(i, s.dtype), width);
+    }
+  }
+};
+
+/// Gradients of keys are summed transposed, by an engine of tiles, from pairs of rows of probabilities and slopes.
+class BackwardTransposed final : public Backward {
+public:
+  BackwardTransposed(const AttentionShape &s, const MicroKernel &by) : Backward(s, by), engine(*by.engine) {}
+
+  void storeKeys(float *tile, ResultRows dKey, ResultRows dValue) const override {
+    storeTransposed(tile + pieces.dKeys, s.depth, static_cast<float>(s.scale), dKey, tile + pieces.staging);
+    storeTransposed(tile + pieces.dValues, s.valueDepth, 1, dValue, tile + pieces.staging);
+  }
+
+private:
+  /// Keys whose slopes are made at a time, of kTileRows queries.
+  static constexpr int64_t kSlopeKeys = 64;
+
+  /// The left factor's tiles.
+  void packTerms(SourceRows source, int64_t rows, int64_t width, float *to, float *) const override {
+    engine.packLeft({static_cast<const Bf16 *>(source.at), source.stride}, rows, width,
+                    reinterpret_cast<uint32_t *>(to), tileOfTerms(rows));
+  }
+  int64_t tileOfTerms(int64_t rows) const { return roundUp(rows, kTileRows) / by.terms * by.rows; }
+
+  void addBlock(const Block &block, const GradTask &task) const override {
+    float *tile = task.tile, *probabilities = tile + pieces.scores; // panels; the slopes' are behind them
+    const int64_t panel = panelOfRows(block);
+    float *slopes = probabilities + panel / by.columns * pieces.columns;
+    for (int64_t first = 0; first < block.rows; first += kTileRows) {
+      const Block part = block.part(first, kTileRows, 0, block.keys);
+      for (int64_t from = 0; from < part.end(); from += kSlopeKeys) {
+        const int64_t at = from / by.columns * panel + first / 2 * by.columns;
+        makePairs(block.part(first, kTileRows, from, kSlopeKeys), task,
+                  {probabilities + at, slopes + at, panel, tile + pieces.slopes + from / 2, pieces.columns / 2});
+      }
+      addQueryGradient(part, tile);
+    }
+    addTransposed(block, tile + pieces.gradPanels, probabilities, s.valueDepth, tile + pieces.dValues);
+    addTransposed(block, tile + pieces.queryPanels, slopes, s.depth, tile + pieces.dKeys);
+  }
+  void makePairs(const Block &part, const GradTask &task, const SlopePairs &pairs) const {
+    alignas(64) float scores[kTileRows * kSlopeKeys], slopes[kTileRows * kSlopeKeys];
+    forSlopes(part, {scores, slopes, kSlopeKeys}, task, [&](int64_t i, const SlopeRow &row, const SlopeRow &next) {
+      const SlopePairs here = pairs.from(i / 2);
+      differentiate(row, next, part.end(), task.mask.factor(), &here);
+    });
+  }
   /// Sums are [width][kTileColumns] for so many keys.
   void addTransposed(const Block &block, const float *tiles, const float *panels, int64_t width, float *sums) const {
     const int64_t ofKeys = roundUp(width, kTileColumns);
-    multiply(by, {{tiles, by.engine->packedRowStride / 4, by.engine->packedStepStride / 4}, tileOfTerms(block.rows)},
+    multiply(by, {{tiles, engine.packedRowStride / 4, engine.packedStepStride / 4}, tileOfTerms(block.rows)},
              {panels, panelOfRows(block)}, {sums + block.key * ofKeys, by.columns, ofKeys * by.columns},
              roundUp(width, by.rows), block.end(), true, [&](int64_t, int64_t j) { return block.queryUnits(j); });
   }
 
-  /// Rows of sums, to a tensor.
-  void store(float *from, int64_t rows, int64_t width, float factor, ResultRows to) const {
+  void store(float *sums, int64_t rows, int64_t width, float factor, ResultRows to) const override {
     const int64_t stride = roundUp(width, kTileColumns);
-    if (by.engine) {
-      to.prefetch(0, rows, s.dtype, width);
-      scaleInPlace(from, factor, rows * stride);
-      return bf16::roundTile(from, stride, nullptr, rows, width, static_cast<Bf16 *>(to.at), to.stride);
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      to.prefetchAfter(i, rows, s.dtype, width);
-      storeScaled(s.dtype, from + i * stride, factor, to.row(i, s.dtype), width);
-    }
+    to.prefetch(0, rows, s.dtype, width);
+    scaleInPlace(sums, factor, rows * stride);
+    bf16::roundTile(sums, stride, nullptr, rows, width, static_cast<Bf16 *>(to.at), to.stride);
   }
   /// The same of what addTransposed sums. A number of fp32 has the size of a pair: what transposes these does those.
   void storeTransposed(float *sums, int64_t width, float factor, ResultRows to, float *staging) const {
     constexpr int64_t side = kTileColumns;
-    const bf16::Panels panels(width, *by.engine);
+    const bf16::Panels panels(width, engine);
     for (int64_t key = 0; key < s.keys; key += side, sums += roundUp(width, side) * side) {
       const int64_t rows = std::min(side, s.keys - key);
       to.prefetch(key, rows, s.dtype, width);
@@ -219,7 +251,16 @@ private:
                         static_cast<Bf16 *>(to.row(key, s.dtype)) + i * side, to.stride);
     }
   }
+
+  const bf16::Engine &engine;
 };
+
+std::shared_ptr<const Backward> backwardOf(const AttentionShape &s) {
+  const MicroKernel by = microKernelOf(s.dtype);
+  if (by.engine)
+    return std::make_shared<BackwardTransposed>(s, by);
+  return std::make_shared<BackwardInRows>(s, by);
+}
 
 /// One head of keys, with all heads of queries that share it.
 void runGroup(const Backward &backward, const AttentionGradTensors &tensors, const DropoutNumbers &numbers, int64_t key,
@@ -232,10 +273,12 @@ void runGroup(const Backward &backward, const AttentionGradTensors &tensors, con
     float *dMask =
         s.hasMaskGrad ? as<float>(operands[tensors.dMask]) + b * s.maskStrides[0] + h * s.maskStrides[1] : nullptr;
     const bool startsMask = (b == 0 || s.maskBatches() > 1) && (h == 0 || s.maskHeads() > 1);
-    backward.run({rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
-                  rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
-                  resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
-                 {s, operands[6], b, h}, {s, numbers, b * s.heads + h}, tile);
+    backward.run({{rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
+                   rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
+                   resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
+                  {s, operands[6], b, h},
+                  {s, numbers, b * s.heads + h},
+                  tile});
   }
   backward.storeKeys(tile, resultRows(s, tensors.dKey, operands, b, keyHead),
                      resultRows(s, tensors.dValue, operands, b, keyHead));
@@ -250,18 +293,19 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   if (!isServed(*read, {located->grad, located->query, located->key, located->value}) ||
       (read->hasMaskGrad && order.members == 0)) // nobody starts the mask's gradient
     return decline();
-  Backward backward(*read);
-  const int threads = threadsWithPieces(backward.pieces, spec.threads, note);
-  Piece<float> tiles = Workspace(spec).take<float>(backward.pieces.floats * threads);
+  const std::shared_ptr<const Backward> backward = backwardOf(*read);
+  const int64_t floats = backward->pieces.floats;
+  const int threads = threadsWithPieces(backward->pieces, spec.threads, note);
+  Piece<float> tiles = Workspace(spec).take<float>(floats * threads);
   return makeKernel(
-      [backward, order, threads, tiles, tensors = *located](void *const *operands, const StepContext &context) {
-        const DropoutNumbers numbers = dropoutNumbers(backward.s, context);
+      [backward, order, threads, tiles, floats, tensors = *located](void *const *operands, const StepContext &context) {
+        const DropoutNumbers numbers = dropoutNumbers(backward->s, context);
         parallelRanges(threads, order.groups, 1, [&](int64_t begin, int64_t end, int thread) {
-          const bf16::Multiplying here(backward.by.engine);
+          const bf16::Multiplying here(backward->by.engine);
           for (int64_t group = begin; group < end; ++group)
             for (int64_t member = 0; member < order.members; ++member)
-              runGroup(backward, tensors, numbers, order.keyHead(group, member), operands,
-                       tiles.of(operands) + backward.pieces.floats * thread);
+              runGroup(*backward, tensors, numbers, order.keyHead(group, member), operands,
+                       tiles.of(operands) + floats * thread);
         });
       });
 }
