@@ -83,6 +83,9 @@ using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const Kernel
 /// As above; `note` says what the user should know of the kernel, or of why it is left to the next one (Kernel::note).
 using NotingFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &, std::string &note)>;
 
+/// Bytes of workspace (Workspace.h), of a spec that has operands; 0 for one that no kernel takes.
+using WorkspaceFormula = int64_t (*)(const KernelSpec &);
+
 /// Who computes a step.
 struct Implementation {
   enum class Kind : uint8_t {
@@ -118,9 +121,13 @@ public:
   /// kernel: then that is used. InPlace.h says what a kernel of this project may overwrite.
   void add(const std::string &name, KernelFactory factory);
   void addNoting(const std::string &name, NotingFactory factory);
+  /// One that works in more than its operands. What is added over it has as much.
+  void add(const std::string &name, KernelFactory factory, WorkspaceFormula workspace);
   /// A kernel from outside; `overwrites`: inputs whose bytes the first output may take, where it has their type.
   void add(const std::string &name, KernelFactory factory, InputSet overwrites);
   bool contains(const std::string &name) const { return entries.count(name) != 0; }
+  /// Null: the kernel works in its operands alone, or is none.
+  WorkspaceFormula workspaceOf(std::string_view name) const;
   /// Errors: unknown name, types, attributes or operands in place that the kernel does not take, less workspace than
   /// workspaceBytes() (internal or corrupt plan).
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
@@ -135,13 +142,14 @@ private:
   };
   struct Entries {
     InputSet overwrites = kNoInput;
+    WorkspaceFormula workspace = nullptr;
     std::vector<Entry> all; ///< the last one is asked first
   };
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec, Implementation &by) const;
 
   Target runsOn;
   Implementation current;
-  std::map<std::string, Entries> entries;
+  std::map<std::string, Entries, std::less<>> entries;
 };
 
 /// Plain loops for every kernel, all floats; library zc_reference.

@@ -88,6 +88,16 @@ void KernelRegistry::addNoting(const std::string &name, NotingFactory factory) {
   named.all.push_back({current, std::move(factory)});
 }
 
+void KernelRegistry::add(const std::string &name, KernelFactory factory, WorkspaceFormula workspace) {
+  add(name, std::move(factory));
+  entries[name].workspace = workspace;
+}
+
+WorkspaceFormula KernelRegistry::workspaceOf(std::string_view name) const {
+  auto found = entries.find(name);
+  return found == entries.end() ? nullptr : found->second.workspace;
+}
+
 void KernelRegistry::add(const std::string &name, KernelFactory factory, InputSet overwrites) {
   add(name, std::move(factory));
   entries[name].overwrites = overwrites;

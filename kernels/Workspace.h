@@ -18,6 +18,10 @@ namespace zc {
 /// that no kernel takes.
 int64_t workspaceBytes(const KernelSpec &spec, Target target);
 
+/// Where it is recorded for a kernel of that name; null: there is none. A CPU's is with the plain kernel
+/// (kernels/cpu/reference), a GPU's in the table of Implementations.h.
+WorkspaceFormula workspaceFormula(std::string_view kernel, Target target);
+
 /// May a kernel of that name have one? What tells before a spec is made.
 bool mayHaveWorkspace(std::string_view kernel);
 

@@ -148,8 +148,4 @@ int64_t HeadPieces::bytes(const HeadShape &s) const {
   return total;
 }
 
-int64_t plainHeadBytes(const HeadShape &s) {
-  return Workspace::sum(Workspace::bytesOf<double>(s.rows), Workspace::bytesOf<double>(s.width));
-}
-
 } // namespace zc::cpu

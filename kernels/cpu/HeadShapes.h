@@ -48,7 +48,5 @@ struct HeadPieces {
   explicit HeadPieces(const HeadShape &s);
   int64_t bytes(const HeadShape &s) const;
 };
-/// The plain kernel's: fp64 log-sum-exps of all rows, and sums of a row or column.
-int64_t plainHeadBytes(const HeadShape &s);
 
 } // namespace zc::cpu

@@ -1,4 +1,5 @@
 #include "kernels/cpu/LinearParts.h"
+#include "kernels/Workspace.h"
 #include "kernels/cpu/Support.h"
 
 namespace zc::cpu {
@@ -33,8 +34,12 @@ static Prepared prepareLinear(const KernelSpec &spec, const PartFactory &make) {
   });
 }
 
+static int64_t linearBytes(const LinearParts &parts) { return workspaceBytes(parts.product, Target::cpu); }
+
 void addLinear(KernelRegistry &registry, const PartFactory &make) {
-  registry.add("linear_gelu_grad", [make](const KernelSpec &spec) { return prepareLinear(spec, make); });
+  registry.add(
+      "linear_gelu_grad", [make](const KernelSpec &spec) { return prepareLinear(spec, make); },
+      bytesOf<LinearParts::of, linearBytes>);
 }
 
 } // namespace zc::cpu

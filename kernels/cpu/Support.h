@@ -103,6 +103,12 @@ private:
   int64_t given, used = 0;
 };
 
+/// A formula of a workspace: of the shape that `read` makes of a spec.
+template <auto read, auto bytes> int64_t bytesOf(const KernelSpec &spec) {
+  const auto shape = read(spec);
+  return shape.ok() ? bytes(*shape) : 0;
+}
+
 /// Threads that get tiles of their own in a workspace, which was planned without knowing how many there are: as many of
 /// `tasks` as 32 MiB hold, but two to sixteen.
 int tilesFor(int64_t tileBytes, int64_t tasks);

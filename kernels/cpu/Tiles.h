@@ -1,6 +1,6 @@
 //===- Tiles.h - what a kernel's workspace has per thread, and as a whole ------===//
 //
-// Sizes that the fast kernels cut their workspace by and workspaceBytes() adds up.
+// Sizes that the fast kernels cut their workspace by and the formulas in reference/ add up.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -68,6 +68,9 @@ struct Bf16Blocks {
   int threads; ///< at most
 };
 
+/// What the fast versions of a product work in: where it is summed in order, or else.
+int64_t productBytes(const MatmulPartShape &part, bool isSummedInOrder);
+
 //===-- attention ------------------------------------------------------------===//
 
 // Products of heads are made of tiles of at most this many rows and columns (fast/MicroKernel.h).
@@ -133,6 +136,17 @@ struct AttentionGradPieces {
   explicit AttentionGradPieces(const AttentionShape &s);
   int tiles() const { return tilesFor(Workspace::bytesOf<float>(floats), parts); }
 };
+
+/// Of either, of all threads.
+template <typename Pieces> int64_t tileBytes(const Pieces &pieces) {
+  return Workspace::bytesOf<float>(Workspace::times(pieces.floats, pieces.tiles()));
+}
+
+//===-- convolutions ---------------------------------------------------------===//
+
+/// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32, bf16 on
+/// some CPUs.
+int64_t convAllowance(const ConvShape &s, bool isWeightGrad);
 
 //===-- others ---------------------------------------------------------------===//
 

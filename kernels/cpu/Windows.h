@@ -34,6 +34,7 @@ struct Windows {
   void fillTable(int64_t *positions) const;
   /// What that takes.
   Piece<int64_t> takeTable(Workspace &workspace) const { return workspace.take<int64_t>(outPlane * taps); }
+  int64_t tableBytes() const { return Workspace::bytesOf<int64_t>(Workspace::times(outPlane, taps)); }
   /// Taps [begin, end) of window `o` along dimension `d` that lie inside.
   std::pair<int64_t, int64_t> inside(size_t d, int64_t o) const;
 };

@@ -1,6 +1,5 @@
 #include "kernels/cuda/Implementations.h"
 #include "kernels/Prologue.h"
-#include "kernels/WorkspaceFormulas.h"
 #include "kernels/cpu/IndexShapes.h"
 #include "kernels/cpu/LinearParts.h"
 #include "kernels/cuda/CudnnAttention.h"
@@ -34,11 +33,7 @@ constexpr Library kPrograms = {"NVRTC", [](const KernelSpec &spec) { return spec
 
 //===-- workspace: the larger of what a library and our own kernel need ------===//
 
-/// Of what `read` makes of a spec; 0 for a spec that no kernel takes.
-template <auto read, auto bytes> int64_t of(const KernelSpec &spec) {
-  const auto shape = read(spec);
-  return shape.ok() ? bytes(*shape) : 0;
-}
+using cpu::bytesOf;
 
 /// Of pairs of 32-bit numbers, one for each element of the operand.
 template <auto read, size_t operand> int64_t ofPairs(const KernelSpec &spec) {
@@ -52,7 +47,7 @@ template <int64_t sums> int64_t ofNormGrad(const cpu::NormShape &s) { return nor
 int64_t productBytes(const cpu::MatmulShape &s) { return matmulBytes(s.numBatches * s.m * s.n); }
 int64_t matrixBytes(const cpu::MatmulShape &s) { return matmulBytes(s.m * s.n); }
 int64_t partBytes(const cpu::MatmulPartShape &s) { return matrixBytes(s.product); }
-int64_t linearBytes(const cpu::LinearParts &parts) { return of<cpu::readMatmul, matrixBytes>(parts.product); }
+int64_t linearBytes(const cpu::LinearParts &parts) { return bytesOf<cpu::readMatmul, matrixBytes>(parts.product); }
 
 int64_t attentionBytes(const cpu::AttentionShape &s) {
   return isOnTensorCores(s) ? int64_t(256) : std::max<int64_t>(256, AttentionTiles(s).bytes());
@@ -74,7 +69,7 @@ int64_t ofConv(const KernelSpec &spec) {
 template <int64_t sums> int64_t ofChannels(const cpu::BatchNormShape &s) { return batchNormBytes(s, sums); }
 int64_t ofBatchNormGradSums(const KernelSpec &spec) {
   const Result<ProgrammedSpec> seen = throughProgram(spec);
-  return seen ? of<cpu::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
+  return seen ? bytesOf<cpu::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
 }
 
 Result<cpu::ElementsShape> readElementsGrad(const KernelSpec &spec) { return cpu::readElements(spec, 2, 0); }
@@ -87,41 +82,41 @@ int64_t scatterNdBytes(const cpu::ScatterNdShape &s) { return pairsBytes(s.tuple
 /// A kernel that a library computes, or that has a workspace.
 struct Record {
   std::string_view name;
-  bool isOurs;            ///< over Block.h, where the library does not take it
-  const Library *library; ///< null: none
-  int64_t (*workspace)(const KernelSpec &);
+  bool isOurs;                ///< over Block.h, where the library does not take it
+  const Library *library;     ///< null: none
+  WorkspaceFormula workspace; ///< null: none
 };
 constexpr Record kRecords[] = {
     {"fused", false, &kPrograms, nullptr},
-    {"matmul", false, &kProducts, of<cpu::readMatmul, productBytes>},
-    {"matmul_part", false, &kProducts, of<cpu::readMatmulPart, partBytes>},
-    {"linear_gelu_grad", true, &kProducts, of<cpu::LinearParts::of, linearBytes>},
-    {"linear_cross_entropy", true, &kProducts, of<cpu::readHead, headBytes>},
-    {"linear_cross_entropy_grad", true, &kProducts, of<cpu::readHeadGrad, headBytes>},
-    {"attention", true, &kAttention, of<cpu::readAttention, attentionBytes>},
+    {"matmul", false, &kProducts, bytesOf<cpu::readMatmul, productBytes>},
+    {"matmul_part", false, &kProducts, bytesOf<cpu::readMatmulPart, partBytes>},
+    {"linear_gelu_grad", true, &kProducts, bytesOf<cpu::LinearParts::of, linearBytes>},
+    {"linear_cross_entropy", true, &kProducts, bytesOf<cpu::readHead, headBytes>},
+    {"linear_cross_entropy_grad", true, &kProducts, bytesOf<cpu::readHeadGrad, headBytes>},
+    {"attention", true, &kAttention, bytesOf<cpu::readAttention, attentionBytes>},
     {"attention_grad", true, &kAttention, ofAttentionGrad},
     {"conv", true, &kConv, ofConv},
     {"conv_transpose", true, &kConv, ofConv},
     {"conv_weight_grad", true, &kConv, ofConv},
-    {"batch_norm", true, nullptr, of<cpu::readBatchNorm, ofChannels<2>>},
-    {"batch_norm_grad", true, nullptr, of<cpu::readBatchNormGrad, ofChannels<2>>},
-    {"batch_norm_statistics", true, nullptr, of<cpu::readBatchNormStatistics, ofChannels<2>>},
+    {"batch_norm", true, nullptr, bytesOf<cpu::readBatchNorm, ofChannels<2>>},
+    {"batch_norm_grad", true, nullptr, bytesOf<cpu::readBatchNormGrad, ofChannels<2>>},
+    {"batch_norm_statistics", true, nullptr, bytesOf<cpu::readBatchNormStatistics, ofChannels<2>>},
     {"batch_norm_grad_sums", true, &kPrograms, ofBatchNormGradSums},
-    {"batch_norm_apply", true, nullptr, of<cpu::readBatchNormApply, ofChannels<0>>},
-    {"reduce_sum", true, nullptr, of<cpu::readReduce, reduceBytes>},
-    {"reduce_mean", true, nullptr, of<cpu::readReduce, reduceBytes>},
-    {"reduce_max", true, nullptr, of<cpu::readReduce, reduceBytes>},
-    {"reduce_min", true, nullptr, of<cpu::readReduce, reduceBytes>},
-    {"reduce_prod", true, nullptr, of<cpu::readReduce, reduceBytes>},
-    {"cross_entropy", true, nullptr, of<cpu::readCrossEntropy, crossEntropyBytes>},
-    {"cross_entropy_grad", true, nullptr, of<cpu::readCrossEntropyGrad, crossEntropyGradBytes>},
-    {"layer_norm_grad", true, nullptr, of<cpu::readLayerNormGrad, ofNormGrad<2>>},
-    {"rms_norm_grad", true, nullptr, of<cpu::readRmsNormGrad, ofNormGrad<1>>},
-    {"gather_grad", true, nullptr, of<cpu::readGatherGrad, gatherGradBytes>},
+    {"batch_norm_apply", true, nullptr, bytesOf<cpu::readBatchNormApply, ofChannels<0>>},
+    {"reduce_sum", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
+    {"reduce_mean", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
+    {"reduce_max", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
+    {"reduce_min", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
+    {"reduce_prod", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
+    {"cross_entropy", true, nullptr, bytesOf<cpu::readCrossEntropy, crossEntropyBytes>},
+    {"cross_entropy_grad", true, nullptr, bytesOf<cpu::readCrossEntropyGrad, crossEntropyGradBytes>},
+    {"layer_norm_grad", true, nullptr, bytesOf<cpu::readLayerNormGrad, ofNormGrad<2>>},
+    {"rms_norm_grad", true, nullptr, bytesOf<cpu::readRmsNormGrad, ofNormGrad<1>>},
+    {"gather_grad", true, nullptr, bytesOf<cpu::readGatherGrad, gatherGradBytes>},
     {"gather_elements_grad", true, nullptr, ofPairs<readElementsGrad, 1>},
-    {"gather_nd_grad", true, nullptr, of<readGatherNdGrad, gatherNdGradBytes>},
+    {"gather_nd_grad", true, nullptr, bytesOf<readGatherNdGrad, gatherNdGradBytes>},
     {"scatter_elements", true, nullptr, ofPairs<cpu::readScatterElements, 1>},
-    {"scatter_nd", true, nullptr, of<cpu::readScatterNd, scatterNdBytes>},
+    {"scatter_nd", true, nullptr, bytesOf<cpu::readScatterNd, scatterNdBytes>},
     {"max_pool_grad", true, nullptr, ofPairs<cpu::readMaxPoolGrad, 0>},
 };
 
@@ -172,15 +167,9 @@ const std::set<std::string> &ownKernels() {
   return names;
 }
 
-const std::vector<WorkspaceFormula> &workspaceFormulas() {
-  static const std::vector<WorkspaceFormula> formulas = [] {
-    std::vector<WorkspaceFormula> all;
-    for (const Record &record : kRecords)
-      if (record.workspace)
-        all.push_back({record.name, record.workspace});
-    return all;
-  }();
-  return formulas;
+WorkspaceFormula workspaceOf(std::string_view kernel) {
+  const Record *record = find(kernel);
+  return record ? record->workspace : nullptr;
 }
 
 } // namespace zc::cuda

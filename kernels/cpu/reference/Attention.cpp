@@ -1,5 +1,6 @@
 // attention and its gradient, one row of scores at a time, in double.
 #include "kernels/cpu/AttentionTensors.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
@@ -182,11 +183,24 @@ Prepared prepareAttentionGrad(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+int64_t attentionBytes(const AttentionShape &s) {
+  const int64_t plain = Workspace::sum(Workspace::bytesOf<double>(s.keys), Workspace::bytesOf<double>(s.valueDepth));
+  return std::max(plain, isFast(s.dtype) ? tileBytes(AttentionPieces(s)) : 0);
+}
+int64_t attentionGradBytes(const AttentionShape &s) {
+  const int64_t plain =
+      Workspace::sum(Workspace::bytesOf<double>(s.depth), Workspace::bytesOf<double>(Workspace::times(s.keys, s.depth)),
+                     Workspace::bytesOf<double>(Workspace::times(s.keys, s.valueDepth)));
+  return std::max(plain, isFast(s.dtype) ? tileBytes(AttentionGradPieces(s)) : 0);
+}
+
 } // namespace
 
 void addAttention(KernelRegistry &registry) {
-  registry.add("attention", prepareAttention);
-  registry.add("attention_grad", prepareAttentionGrad);
+  registry.add("attention", prepareAttention, bytesOf<readAttention, attentionBytes>);
+  registry.add("attention_grad", prepareAttentionGrad, bytesOf<readAttentionGrad, attentionGradBytes>);
 }
 
 } // namespace zc::cpu

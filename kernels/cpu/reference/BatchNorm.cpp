@@ -1,6 +1,7 @@
 // batch_norm, its gradient and its evaluation form, the sums of both by themselves; moving_average. Statistics in
 // double, two passes.
 #include "kernels/cpu/FusedPlain.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/Windows.h"
 
 namespace zc::cpu {
@@ -177,14 +178,32 @@ Prepared prepareMovingAverage(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: what the fast versions need ---------------------------------===//
+
+int64_t batchNormBytes(const BatchNormShape &s) {
+  return s.channelsLast && isFast(s.dtype) ? BatchNormRows(s).bytes() : 0;
+}
+/// A block of what a program computes is there for each part that threads may have.
+int64_t gradSumsBytes(const KernelSpec &spec) {
+  Result<ProgrammedSpec> seen = throughProgram(spec);
+  if (!seen)
+    return 0;
+  Result<BatchNormShape> read = readBatchNormGradSums(seen->spec);
+  const int64_t own = read ? batchNormBytes(*read) : 0;
+  if (own == 0 || !seen->prologue)
+    return own;
+  const BatchNormRows rows(*read);
+  return Workspace::sum(own, Workspace::bytesOf<float>(Workspace::times(rows.block(), rows.tiles())));
+}
+
 } // namespace
 
 void addBatchNorm(KernelRegistry &registry) {
-  registry.add("batch_norm", prepareBatchNorm);
-  registry.add("batch_norm_grad", prepareBatchNormGrad);
-  registry.add("batch_norm_statistics", prepareBatchNormStatistics);
-  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums);
-  registry.add("batch_norm_apply", prepareBatchNormApply);
+  registry.add("batch_norm", prepareBatchNorm, bytesOf<readBatchNorm, batchNormBytes>);
+  registry.add("batch_norm_grad", prepareBatchNormGrad, bytesOf<readBatchNormGrad, batchNormBytes>);
+  registry.add("batch_norm_statistics", prepareBatchNormStatistics, bytesOf<readBatchNormStatistics, batchNormBytes>);
+  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums, gradSumsBytes);
+  registry.add("batch_norm_apply", prepareBatchNormApply, bytesOf<readBatchNormApply, batchNormBytes>);
   registry.add("moving_average", prepareMovingAverage);
 }
 

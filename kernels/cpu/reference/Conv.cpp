@@ -1,5 +1,6 @@
 // conv, conv_transpose, conv_weight_grad by definition: all three walk the same table of which element each tap of each
 // window reads. Sums in double.
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/Windows.h"
 
 namespace zc::cpu {
@@ -100,12 +101,19 @@ Prepared prepareConvWeightGrad(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+template <bool isWeightGrad> int64_t convBytes(const ConvShape &s) {
+  const int64_t plain = Workspace::sum(s.windows.tableBytes(), Workspace::bytesOf<double>(s.windows.inPlane));
+  return std::max(plain, isFast(s.dtype) ? convAllowance(s, isWeightGrad) : 0);
+}
+
 } // namespace
 
 void addConv(KernelRegistry &registry) {
-  registry.add("conv", prepareConv);
-  registry.add("conv_transpose", prepareConvTranspose);
-  registry.add("conv_weight_grad", prepareConvWeightGrad);
+  registry.add("conv", prepareConv, bytesOf<readConv, convBytes<false>>);
+  registry.add("conv_transpose", prepareConvTranspose, bytesOf<readConvTranspose, convBytes<false>>);
+  registry.add("conv_weight_grad", prepareConvWeightGrad, bytesOf<readConvWeightGrad, convBytes<true>>);
 }
 
 } // namespace zc::cpu

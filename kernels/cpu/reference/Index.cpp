@@ -2,6 +2,7 @@
 #include "kernels/cpu/Chains.h"
 #include "kernels/cpu/IndexShapes.h"
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/reference/ElementTypes.h"
 
 #include <cstring>
@@ -187,15 +188,32 @@ Prepared prepareGatherNdGrad(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+int64_t gatherGradBytes(const KernelSpec &spec) {
+  Result<GatherShape> read = readGatherGrad(spec);
+  if (!read)
+    return 0;
+  const int64_t rows = isFast(read->dtype) ? Workspace::times(gatherGradRows(spec), gatherGradTiles(*read)) : 0;
+  return Workspace::sum(ChainPieces::bytes(read->n, read->count),
+                        Workspace::bytesOf<float>(Workspace::times(read->inner, rows)));
+}
+int64_t gatherNdGradBytes(const KernelSpec &spec) {
+  Result<GatherNdShape> read = readGatherNd(spec, 2, 0);
+  return read ? ChainPieces::bytes(Workspace::times(read->batch, read->slices),
+                                   Workspace::times(read->batch, read->perBatch))
+              : 0;
+}
+
 } // namespace
 
 void addIndex(KernelRegistry &registry) {
   registry.add("gather", prepareGather);
-  registry.add("gather_grad", prepareGatherGrad);
+  registry.add("gather_grad", prepareGatherGrad, gatherGradBytes);
   registry.add("gather_elements", prepareGatherElements);
   registry.add("gather_elements_grad", prepareGatherElementsGrad);
   registry.add("gather_nd", prepareGatherNd);
-  registry.add("gather_nd_grad", prepareGatherNdGrad);
+  registry.add("gather_nd_grad", prepareGatherNdGrad, gatherNdGradBytes);
 }
 
 } // namespace zc::cpu

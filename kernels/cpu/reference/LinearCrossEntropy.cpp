@@ -130,11 +130,22 @@ Prepared prepare(const KernelSpec &spec, const Result<HeadShape> &read) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+int64_t headBytes(const HeadShape &s) {
+  const int64_t plain = Workspace::sum(Workspace::bytesOf<double>(s.rows), Workspace::bytesOf<double>(s.width));
+  return std::max(plain, isFast(s.dtype) ? HeadPieces(s).bytes(s) : 0);
+}
+
 } // namespace
 
 void addLinearCrossEntropy(KernelRegistry &registry) {
-  registry.add("linear_cross_entropy", [](const KernelSpec &spec) { return prepare(spec, readHead(spec)); });
-  registry.add("linear_cross_entropy_grad", [](const KernelSpec &spec) { return prepare(spec, readHeadGrad(spec)); });
+  registry.add(
+      "linear_cross_entropy", [](const KernelSpec &spec) { return prepare(spec, readHead(spec)); },
+      bytesOf<readHead, headBytes>);
+  registry.add(
+      "linear_cross_entropy_grad", [](const KernelSpec &spec) { return prepare(spec, readHeadGrad(spec)); },
+      bytesOf<readHeadGrad, headBytes>);
 }
 
 } // namespace zc::cpu

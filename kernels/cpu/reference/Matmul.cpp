@@ -1,5 +1,6 @@
 // matmul, matmul_part: three loops, sums in double.
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 
 namespace zc::cpu {
 namespace {
@@ -63,11 +64,24 @@ Prepared prepareMatmulPart(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+bool isSmall(const MatmulShape &s) {
+  return isOrdered(static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k));
+}
+int64_t matmulBytes(const MatmulShape &whole) {
+  const MatmulShape s = foldedBatch(whole);
+  return productBytes({s, false, s.dtype, 0}, s.numBatches == 1 && isSmall(s));
+}
+int64_t partBytes(const MatmulPartShape &part) {
+  return productBytes(part, isOrdered(part.whole) && isSmall(part.product));
+}
+
 } // namespace
 
 void addMatmul(KernelRegistry &registry) {
-  registry.add("matmul", prepareMatmul);
-  registry.add("matmul_part", prepareMatmulPart);
+  registry.add("matmul", prepareMatmul, bytesOf<readMatmul, matmulBytes>);
+  registry.add("matmul_part", prepareMatmulPart, bytesOf<readMatmulPart, partBytes>);
 }
 
 } // namespace zc::cpu

@@ -1,5 +1,6 @@
 // layer_norm, rms_norm and their gradients. Statistics in double, two passes.
 #include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Tiles.h"
 
 namespace zc::cpu {
 namespace {
@@ -129,13 +130,20 @@ Prepared prepareRmsNormGrad(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+template <int64_t sums> int64_t normGradBytes(const NormShape &s) {
+  const int64_t fast = Workspace::bytesOf<float>(Workspace::times(2, normGradTile(s), normGradTiles(s)));
+  return std::max(Workspace::times(sums, Workspace::bytesOf<double>(s.n)), isFast(s.dtype) ? fast : 0);
+}
+
 } // namespace
 
 void addNorm(KernelRegistry &registry) {
   registry.add("layer_norm", prepareLayerNorm);
-  registry.add("layer_norm_grad", prepareLayerNormGrad);
+  registry.add("layer_norm_grad", prepareLayerNormGrad, bytesOf<readLayerNormGrad, normGradBytes<2>>);
   registry.add("rms_norm", prepareRmsNorm);
-  registry.add("rms_norm_grad", prepareRmsNormGrad);
+  registry.add("rms_norm_grad", prepareRmsNormGrad, bytesOf<readRmsNormGrad, normGradBytes<1>>);
 }
 
 } // namespace zc::cpu

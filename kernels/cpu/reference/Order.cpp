@@ -85,10 +85,18 @@ template <typename Op> Prepared prepareCumulative(const KernelSpec &spec) {
   });
 }
 
+int64_t topKBytes(const KernelSpec &spec) {
+  const int64_t axis = spec.getInt("axis", -1);
+  const Dims &dims = spec.operands[0].dims;
+  return axis < 0 || axis >= static_cast<int64_t>(dims.size())
+             ? 0
+             : Workspace::bytesOf<int64_t>(dims[static_cast<size_t>(axis)]);
+}
+
 } // namespace
 
 void addOrder(KernelRegistry &registry) {
-  registry.add("top_k", prepareTopK);
+  registry.add("top_k", prepareTopK, topKBytes);
   registry.add("arg_max", prepareArgMax);
   registry.add("cumsum", prepareCumulative<SumOf>);
   registry.add("cumprod", prepareCumulative<ProductOf>);

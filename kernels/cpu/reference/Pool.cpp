@@ -1,4 +1,5 @@
 // max_pool, sum_pool and their gradients, by the table of which element each tap of each window reads.
+#include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/Windows.h"
 #include "kernels/cpu/reference/ElementTypes.h"
 
@@ -111,13 +112,29 @@ Prepared prepareSumPoolGrad(const KernelSpec &spec) {
   });
 }
 
+//===-- workspace: the larger of what this and the fast version need ---------===//
+
+int64_t poolBytes(const PoolShape &s) { return s.windows.tableBytes(); }
+
+template <bool hasTable> int64_t poolGradBytes(const PoolShape &s) {
+  const int64_t table = hasTable ? s.windows.tableBytes() : 0;
+  const int64_t plain = Workspace::sum(Workspace::bytesOf<double>(s.windows.inPlane), table);
+  const bool isNarrow = isFast(s.dtype) && s.dtype != DType::f32;
+  if (!isNarrow)
+    return plain;
+  if (s.order.channelsLast)
+    return std::max(
+        plain, Workspace::sum(Workspace::bytesOf<float>(Workspace::times(poolBlockTile(s), poolBlockTiles(s))), table));
+  return std::max(plain, Workspace::bytesOf<float>(Workspace::times(s.windows.inPlane, planeTiles(s))));
+}
+
 } // namespace
 
 void addPool(KernelRegistry &registry) {
-  registry.add("max_pool", prepareMaxPool);
-  registry.add("max_pool_grad", prepareMaxPoolGrad);
-  registry.add("sum_pool", prepareSumPool);
-  registry.add("sum_pool_grad", prepareSumPoolGrad);
+  registry.add("max_pool", prepareMaxPool, bytesOf<readMaxPool, poolBytes>);
+  registry.add("max_pool_grad", prepareMaxPoolGrad, bytesOf<readMaxPoolGrad, poolGradBytes<false>>);
+  registry.add("sum_pool", prepareSumPool, bytesOf<readSumPool, poolBytes>);
+  registry.add("sum_pool_grad", prepareSumPoolGrad, bytesOf<readSumPoolGrad, poolGradBytes<true>>);
 }
 
 } // namespace zc::cpu
