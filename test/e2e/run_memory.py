@@ -74,8 +74,8 @@ def by_openblas(plan, threads):
 
 
 def steady_step(name, small, more, threads, precision):
-    """Calls of malloc and its kin in a steady step, by the difference of runs of two lengths. The two differ by some at their
-    beginnings and ends, which are not repeated; by how many depends on time, so what is seen once is looked at again."""
+    """Calls of malloc and its kin in a steady step, by the difference of runs of two lengths. What a process calls at its beginning and
+    end differs from run to run, in two clusters 500 apart for a ResNet in bf16: the least of a few is compared, over many more steps."""
     counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
     if counter is None:
         raise Case("libcount_malloc.so is not built")
@@ -83,17 +83,17 @@ def steady_step(name, small, more, threads, precision):
     plan = suite.dir / f"{run}.plan"
     suite.tool("zero-compile", path, "--precision", precision, "-o", plan)
     products = by_openblas(plan, threads) if (name, precision) == ("head", "fp32") else "none"
-    for _ in range(3):
-        counts = []
-        for steps in (3, 3 + more):
+    least = {3: float("inf"), 3 + more: float("inf")}
+    for _ in range(4):
+        for steps in least:
             environment = {**os.environ, "LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{run}.mallocs")}
             command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
-                       "--products", products, "--out", suite.dir / f"{run}-{steps}", "--overwrite"]
+                       "--no-final", "--products", products, "--out", suite.dir / f"{run}-{steps}", "--overwrite"]
             subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
-            counts.append(int((suite.dir / f"{run}.mallocs").read_text().split()[0]))
-        if counts[1] - counts[0] < more:
-            return
-    raise Case(f"{more} steps allocate {counts[1] - counts[0]} times")
+            least[steps] = min(least[steps], int((suite.dir / f"{run}.mallocs").read_text().split()[0]))
+        if least[3 + more] - least[3] < more / 2:
+            return f"{least[3 + more] - least[3]} more in {more} steps"
+    raise Case(f"{more} steps allocate {least[3 + more] - least[3]} times")
 
 
 def long_sequences(target):
@@ -117,7 +117,7 @@ for name in MODELS:
 cases.append(("resnet bf16", lambda: bounded("resnet", 1, False, "--precision", "bf16")))
 if shutil.which("mpirun") and (suite.bin / "libzc_mpi.so").exists():
     cases += [(f"{name} W=2 mpi", lambda name=name: bounded(name, 2, True)) for name in ("resnet", "gpt")]
-for name, small, more in (("resnet", True, 200), ("head", False, 100)):
+for name, small, more in (("resnet", True, 1400), ("head", False, 300)):
     for threads in (1, 2):
         for precision in ("fp32", "bf16"):
             cases.append((f"a steady step of {name} in {precision}, {threads} threads",
