@@ -109,6 +109,9 @@ template <auto read, auto bytes> int64_t bytesOf(const KernelSpec &spec) {
   return shape.ok() ? bytes(*shape) : 0;
 }
 
+inline int64_t quotientUp(int64_t n, int64_t by) { return (n + by - 1) / by; }
+inline int64_t roundUp(int64_t n, int64_t granule) { return quotientUp(n, granule) * granule; }
+
 /// Threads that get tiles of their own in a workspace, which was planned without knowing how many there are: as many of
 /// `tasks` as 32 MiB hold, but two to sixteen.
 int tilesFor(int64_t tileBytes, int64_t tasks);

@@ -14,13 +14,12 @@ ProductTile::ProductTile(const MatmulShape &s) {
 }
 
 int ProductTile::tiles(const MatmulShape &s) {
-  int64_t panels = (std::max(s.m, s.n) + kPanel - 1) / kPanel;
+  int64_t panels = quotientUp(std::max(s.m, s.n), kPanel);
   return tilesFor(ProductTile(s).bytes(), Workspace::times(panels, s.numBatches));
 }
 
 Bf16Blocks::Bf16Blocks(const MatmulShape &s)
-    : passes(std::max<int64_t>(1, (s.k + kMostTerms - 1) / kMostTerms)),
-      terms(roundUp((s.k + passes - 1) / passes, kTermStep)),
+    : passes(std::max<int64_t>(1, quotientUp(s.k, kMostTerms))), terms(roundUp(quotientUp(s.k, passes), kTermStep)),
       rows(passes == 1 ? s.m : std::min(roundUp(s.m, kRowStep), kMostRows)),
       columns(std::clamp(roundUp(s.n, kColumnStep), kColumnStep, kMostColumns)),
       threads(tilesFor(left() * 4, std::max(s.m / kFewestRows, s.n / kColumnStep))) {}

@@ -22,9 +22,6 @@ struct OrderedPieces {
   explicit OrderedPieces(const MatmulPartShape &part);
 };
 
-inline int64_t quotientUp(int64_t n, int64_t by) { return (n + by - 1) / by; }
-inline int64_t roundUp(int64_t n, int64_t granule) { return quotientUp(n, granule) * granule; }
-
 /// Panels of the longer side are what threads take.
 constexpr int64_t kPanel = 64;
 
@@ -172,7 +169,7 @@ inline int64_t poolBlockTile(const PoolShape &s) {
   return (Workspace::times(s.windows.inPlane, std::min(kPoolBlock, s.order.channels)) + 15) / 16 * 16;
 }
 inline int poolBlockTiles(const PoolShape &s) {
-  int64_t blocks = (s.order.channels + kPoolBlock - 1) / kPoolBlock;
+  int64_t blocks = quotientUp(s.order.channels, kPoolBlock);
   return tilesFor(Workspace::times(poolBlockTile(s), 4),
                   s.order.channels == 0 ? 0 : Workspace::times(s.planes / s.order.channels, blocks));
 }
@@ -183,7 +180,7 @@ struct BatchNormRows {
   explicit BatchNormRows(const BatchNormShape &s)
       : rows(Workspace::times(s.batch, s.inner)), channels(s.channels),
         blockRows(std::clamp<int64_t>(16384 / std::max<int64_t>(s.channels, 1), 8, 64)),
-        parts(std::min<int64_t>(32, (rows + blockRows - 1) / blockRows)) {}
+        parts(std::min<int64_t>(32, quotientUp(rows, blockRows))) {}
   int64_t totals() const { return Workspace::times(3, parts, channels); } ///< doubles: sums of each part
   int64_t room() const { return Workspace::times(2, parts, channels); }   ///< floats: those of its block
   int64_t table() const { return Workspace::times(4, channels); }         ///< floats: what a channel is multiplied by

@@ -5,7 +5,7 @@ beside torch is skipped. A GPU's memory is told by an nvidia-smi of our own."""
 import os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import ROOT, Case, Suite
+from e2e import ROOT, SKIPPED, Case, Suite
 
 suite = Suite(__doc__)
 CHECKS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults")
@@ -43,7 +43,7 @@ def parts():
 
 def budget():
     """What has no time left says so, part by part; with nothing checked the script is skipped, not passed."""
-    text = script("--only", "H9", "H4", "--budget", "0", code=77)
+    text = script("--only", "H9", "H4", "--budget", "0", code=SKIPPED)
     if len(re.findall(r"^skip  .*more than 0 s are gone", text, re.M)) != 2:
         raise Case(text)
 

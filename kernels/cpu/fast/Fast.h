@@ -21,7 +21,7 @@ struct Range {
   int64_t begin, end;
 };
 inline Range partOf(int64_t n, int64_t granule, int parts, int part) {
-  int64_t units = (n + granule - 1) / granule;
+  int64_t units = quotientUp(n, granule);
   auto cut = [&](int64_t p) { return std::min(n, units * p / parts * granule); };
   return {cut(part), cut(part + 1)};
 }
@@ -60,7 +60,7 @@ template <typename Fn> void parallelRanges(int threads, int64_t n, int64_t granu
       fn(int64_t(0), n, 0);
     return;
   }
-  const auto pieces = static_cast<int>(std::min<int64_t>((n + granule - 1) / granule, kPieces * team));
+  const auto pieces = static_cast<int>(std::min<int64_t>(quotientUp(n, granule), kPieces * team));
   SharedTasks tasks(pieces, team);
   parallelTeam(team, [&](int thread) {
     for (int64_t piece = tasks.take(thread); piece >= 0; piece = tasks.take(thread)) {

@@ -55,6 +55,17 @@ private:
     }
   };
 
+  /// What tiles ask for of the next panel, each the next lines of it.
+  struct PanelAhead {
+    static constexpr int64_t kLine = 64; ///< bytes
+    const char *at = nullptr;
+    int64_t lines = 0, ofStep = 0, ofTile = 0;
+    Lines of(int64_t tile) const {
+      const int64_t first = tile * ofTile;
+      return {at + first * kLine, first < lines ? ofStep : 0, kLine, ofStep * kLine};
+    }
+  };
+
   void addBlock(void *const *operands, const Block &b) const {
     if (const int team = TeamLimit::of(threads); team > 1)
       addTogether(operands, b, team);
@@ -131,16 +142,15 @@ private:
       const int64_t inGroup = (panel - range.begin) % by.panels, next = panel - inGroup + by.panels;
       if (packs && inGroup == 0)
         packRight(operands, b, panels, panel, std::min(range.end, next));
+      const PanelAhead following =
+          packs || panel + 1 == panels.count() ? PanelAhead{} : panelAhead(operands, b, panels[panel + 1], tiles);
       for (int64_t tile = 0; tile < tiles; ++tile) {
         if (packs && next < range.end)
           prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
                          inGroup * tiles + tile, by.panels * tiles);
-        Ahead ahead;
+        Ahead ahead{{}, following.of(tile)};
         if (isNew && panel == range.begin && tile + 1 < tiles)
           ahead.left = rowsAhead(rows.of(tile + 1), rows.end - rows.begin - (tile + 1) * by.rows);
-        if (!packs && panel + 1 < panels.count())
-          ahead.right =
-              panelAhead(panelOf(operands, b, panels[panel + 1]), units(b) * panels[panel + 1].width, b, tile, tiles);
         const int64_t i = rows.begin + tile * by.rows;
         addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], ahead);
       }
@@ -151,13 +161,10 @@ private:
   Lines rowsAhead(const Rows &rows, int64_t count) const {
     return {rows.at, std::min(by.rows, count), rows.rowStride, rows.stepStride};
   }
-  /// What tile `tile` of `tiles` asks for of a panel of `size` units.
-  Lines panelAhead(const uint32_t *panel, int64_t size, const Block &b, int64_t tile, int64_t tiles) const {
-    constexpr int64_t kLine = 64;
-    const int64_t steps = units(b) / by.unitStep, lines = quotientUp(size * 4, kLine),
+  PanelAhead panelAhead(void *const *operands, const Block &b, const Panel &panel, int64_t tiles) const {
+    const int64_t steps = units(b) / by.unitStep, lines = quotientUp(units(b) * panel.width * 4, PanelAhead::kLine),
                   each = quotientUp(lines, tiles * steps);
-    const int64_t first = tile * steps * each;
-    return {reinterpret_cast<const char *>(panel) + first * kLine, first < lines ? each : 0, kLine, each * kLine};
+    return {reinterpret_cast<const char *>(panelOf(operands, b, panel)), lines, each, steps * each};
   }
 
   /// Rows [begin, end) of the block.

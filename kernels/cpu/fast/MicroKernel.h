@@ -30,7 +30,7 @@ struct MicroKernel {
     engine->multiply({reinterpret_cast<const char *>(left.at), left.rowStride * 4, left.stepStride * 4},
                      reinterpret_cast<const uint32_t *>(b), rows, columns, units, c, stride, adds, {});
   }
-  int64_t units(int64_t n) const { return roundUp((n + terms - 1) / terms, step); }
+  int64_t units(int64_t n) const { return roundUp(quotientUp(n, terms), step); }
 };
 
 /// For factors of `type`: in bf16 where the CPU multiplies it (TilesBf16.h), else for factors widened to fp32.

@@ -174,7 +174,7 @@ public:
 
   /// add(image, first channel, how many, sums, elements from one position's sums to the next's).
   template <typename Add> void run(void *const *operands, size_t result, Add add) const {
-    const int64_t n = s.order.channels, blocks = (n + kPoolBlock - 1) / kPoolBlock;
+    const int64_t n = s.order.channels, blocks = quotientUp(n, kPoolBlock);
     parallelRanges(threads, s.planes / n * blocks, 1, [&](int64_t begin, int64_t end, int thread) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t image = i / blocks, first = i % blocks * kPoolBlock, count = std::min(kPoolBlock, n - first);
