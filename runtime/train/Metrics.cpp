@@ -6,6 +6,7 @@
 #include "runtime/io/File.h"
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <fcntl.h>
@@ -52,15 +53,21 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
   return {buffer.data(), size_t(length)};
 }
 
-/// The leading lines whose steps are 1 to `lastStep`; what a killed run wrote after its last checkpoint is dropped.
+/// The leading lines with rising steps up to `lastStep`; what a killed run wrote after its last checkpoint is dropped.
+/// They begin after the step of the checkpoint, where that was another folder's, and steps lack whose lines a full disk
+/// did not take.
 static std::string linesUpTo(const std::string &text, int64_t lastStep) {
+  constexpr std::string_view lead = "{\"step\":";
+  int64_t before = 0;
   size_t at = 0;
-  for (int64_t step = 1; step <= lastStep; ++step) {
-    std::string lead = "{\"step\":" + std::to_string(step) + ",";
-    size_t end = text.find('\n', at);
-    if (end == std::string::npos || text.compare(at, lead.size(), lead) != 0)
+  for (size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    int64_t step = 0;
+    if (text.compare(at, lead.size(), lead) != 0)
       break;
-    at = end + 1;
+    auto [rest, failure] = std::from_chars(&text[at + lead.size()], &text[end], step);
+    if (failure != std::errc() || *rest != ',' || step <= before || step > lastStep)
+      break;
+    before = step;
   }
   return text.substr(0, at);
 }

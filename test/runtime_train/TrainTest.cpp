@@ -411,3 +411,21 @@ TEST(Metrics, ALineThatLacksItsEvaluationGetsItWhenTheRunGoesOn) {
   size_t second = before.find("\n{\"step\":3") - 1;
   EXPECT_EQ(after, before.substr(0, second) + added + before.substr(second));
 }
+
+TEST(Metrics, KeepsTheLinesOfARunThatBeganAfterAnothersCheckpoint) {
+  TempFolder folder;
+  auto line = [](int64_t step) { return "{\"step\":" + std::to_string(step) + ",\"loss\":1}\n"; };
+  auto keeps = [&](const std::string &text, int64_t lastStep) {
+    std::string path = folder.write("metrics.jsonl", text);
+    EXPECT_TRUE(MetricsFile().open(path, lastStep).ok());
+    return folder.read("metrics.jsonl");
+  };
+  std::string begun = line(101) + line(102), gap = line(110) + line(111);
+  EXPECT_EQ(keeps(begun + line(103), 102), begun);
+  EXPECT_EQ(keeps(begun + gap + line(112), 111), begun + gap);
+  EXPECT_EQ(keeps(begun, 100), "");
+  // Where two runs' lines meet, or one was cut off, nothing behind can be told apart.
+  EXPECT_EQ(keeps(begun + line(102) + line(103), 103), begun);
+  EXPECT_EQ(keeps(begun + "{\"step\":103", 103), begun);
+  EXPECT_EQ(keeps(begun + "{\"step\":x,\n" + line(104), 104), begun);
+}

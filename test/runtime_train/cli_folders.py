@@ -57,6 +57,18 @@ class Folders(ZeroRunTest):
         self.assertEqual((self.dir / "out/final/weights.safetensors").read_bytes(),
                          (self.dir / "whole/final/weights.safetensors").read_bytes())
 
+    def test_goes_on_from_another_folder_and_is_killed_there(self):
+        """Its metrics begin after the step of that checkpoint, and stay when it goes on once more."""
+        flags = ("--lr-schedule", "constant", "--save-every", 2, "--quiet")
+        self.assertEqual(self.train(*flags, steps=4)[0], 0)
+        crash = {"ZERO_FAULT": "step.begin@rank=0,step=8:crash"}
+        self.assertEqual(self.train(*flags, "--resume", self.dir / "out", out="next", steps=9, env=crash)[0], -9)
+        before = self.lines("next")
+        self.assertEqual([m["step"] for m in before], [5, 6, 7])
+        self.assertEqual(self.train(*flags, "--resume", "auto", out="next", steps=9)[0], 0)
+        self.assertEqual([m["step"] for m in self.lines("next")], [5, 6, 7, 8, 9])
+        self.assertEqual(self.lines("next")[:2], before[:2])
+
     def test_a_full_disk_ends_the_save_and_keeps_what_was_saved(self):
         flags = ("--save-every", 2, "--quiet")
         self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
