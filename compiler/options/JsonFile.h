@@ -10,8 +10,8 @@ namespace zc {
 /// What is wrong with the content of the file at `path`: usage.
 Error wrongConfig(std::string message, const std::string &path, std::string help);
 
-/// The JSON of a file of at most 1 MiB; comments may stand in it. Errors: the file cannot be read; it is no JSON, with
-/// line and column, or an object has a key twice, of which the library would take the last (usage, with `help`).
-Result<nlohmann::json> readJsonFile(const std::string &path, const std::string &help);
+/// The JSON of a file of at most 1 MiB; comments may stand in it. Errors: the file cannot be read; what parseJson says
+/// (`code`, with `help`).
+Result<nlohmann::json> readJsonFile(const std::string &path, const std::string &help, Code code = Code::usage);
 
 } // namespace zc

@@ -2,6 +2,7 @@
 // validated, every tensor looked at, small ones read. Whatever comes out is an error value or a model.
 #include "compiler/import/file/Initializer.h"
 #include "compiler/import/parameters/Origins.h"
+#include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
 
 #include <cstdio>
@@ -39,6 +40,9 @@ static void tryModel(const std::string &path) {
   auto file = openModel(path, limits);
   if (!file.ok())
     return (void)render(file.error());
+  ImportOptions options;
+  if (Status status = adoptExportRecord(**file, options); !status.ok())
+    return (void)render(status.error());
   std::string loss;
   if (isOrtTrainingModel((*file)->graph()))
     (void)adoptOrtTrainingModel(**file, "w.bin").ok();

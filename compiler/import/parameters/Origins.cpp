@@ -1,10 +1,10 @@
 //===- Origins.cpp - what exporters say of an initializer ------------------------===//
 #include "compiler/import/parameters/Origins.h"
+#include "compiler/options/Json.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
-#include "llvm/Support/JSON.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -108,17 +108,12 @@ void Origins::readTies(const onnxpb::Model &model) {
   for (const onnxpb::StringStringEntry &entry : model.metadata_props()) {
     if (entry.key() != "zero.tied")
       continue;
-    auto value = llvm::json::parse(entry.value());
-    if (!value) {
-      llvm::consumeError(value.takeError());
-      continue;
-    }
-    const llvm::json::Object *names = value->getAsObject();
-    if (!names)
+    Result<nlohmann::json> names = parseJson(entry.value());
+    if (!names || !names->is_object())
       continue;
     shared.emplace();
-    for (const auto &[name, first] : *names)
-      (*shared)[name] = first.getAsString().value_or("").str();
+    for (const auto &[name, first] : names->items())
+      (*shared)[name] = first.is_string() ? first.get<std::string>() : "";
   }
 }
 

@@ -238,6 +238,17 @@ check("54 symbolic", linear(inputs=[f("x", "batch", 4)]), 2, "'batch'", "--dim")
 check("55 no loss", linear(outputs=[f("y")]), 2, "loss")
 check("55 integer loss", linear(nodes=[node("ReduceMax", ["k"], ["loss"], keepdims=0)], inputs=[i("k", 3)], initializers=[]), 2, "loss")
 
+# what an exporter adds as JSON
+record = lambda key, text: linear(extra=data(14, data(1, f"zero.{key}") + data(2, text)))  # noqa: E731
+for key, code in (("padding_idx", 3), ("batch_norm", 3), ("tied", 0)):  # of another form a tie is none
+    for text in ("[" * 200000, '{"a":' * 200000, "[" * 65 + "]" * 65, '{"a": 1, "a": 2}', "[1] ]", "nan", '"\x01"', "1e999"):
+        check(f"{key} {text[:9]}", record(key, text), code, *[f"metadata zero.{key}"] * (code > 0))
+    check(f"{key} of 5 MB", record(key, '["' + "a" * 5000000 + '"]'), code, *["4194304"] * (code > 0))
+check("row 2^63", record("padding_idx", '{"w": 9223372036854775808}'), 3, "'w' is neither an integer nor null")
+check("row 1.5", record("padding_idx", '{"w": 1.5}'), 3, "'w' is neither an integer nor null")
+check("no row", record("padding_idx", '{"w": null}'), 0)
+check("no rows", record("padding_idx", "3"), 3, "is no object of rows by name")
+
 # limits
 for limit, value in (("nodes", 1), ("name-bytes", 2), ("model-bytes", 100), ("node-attributes", 0), ("rank", 1)):
     check(f"limit {limit}", good, 3, flags=["--limit", f"{limit}={value}"])
