@@ -1,7 +1,6 @@
 //===- CompileOptions.cpp - options by name, and what goes with what --------------------===//
 
 #include "compiler/pipeline/CompileOptions.h"
-#include "compiler/schedule/MachineModel.h"
 #include "runtime/base/Shell.h"
 
 #include <algorithm>
@@ -167,11 +166,10 @@ static Status checkPartitionedActivations(const CompileOptions &c) {
 /// A machine's name says what the plan is for, and what it is for which rates to take where nothing is measured.
 static void completeTarget(CompileOptions &c) {
   ScheduleOptions &schedule = c.strategy.schedule;
-  const MachinePreset *named = findMachine(schedule.machine);
-  if (named && !c.isGiven("target"))
-    schedule.target = named->target;
-  if (schedule.machine.empty() && schedule.target == Target::cuda)
-    schedule.machine = "h100";
+  if (schedule.machine.preset && !c.isGiven("target"))
+    schedule.target = schedule.machine.preset->target;
+  if (!schedule.machine.isGiven() && schedule.target == Target::cuda)
+    schedule.machine.preset = findMachine("h100");
 }
 
 /// As it was given.

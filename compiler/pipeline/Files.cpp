@@ -6,7 +6,6 @@
 #include "compiler/emit/PlannedTrace.h"
 #include "compiler/emit/Report.h"
 #include "compiler/import/Import.h"
-#include "compiler/schedule/MachineModel.h"
 #include "dialects/graph/NodeNames.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
@@ -25,9 +24,9 @@ static std::string dumpOf(const Stage &stage, const CompileOptions &options) {
 }
 
 Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
-  const std::string folder = io::folderOf(options.model), &machine = options.strategy.schedule.machine;
+  const std::string folder = io::folderOf(options.model);
   std::vector<NamedPath> inputs = {{"--config", options.config},
-                                   {"--machine", findMachine(machine) ? "" : machine},
+                                   {"--machine", options.strategy.schedule.machine.file},
                                    {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint},
                                    {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
   for (const std::string &file : importer::filesOf(imported))

@@ -7,7 +7,6 @@
 #include "compiler/pipeline/OwnUpdate.h"
 #include "compiler/pipeline/Stages.h"
 #include "compiler/schedule/CostModel.h"
-#include "compiler/schedule/MachineModel.h"
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/PlanProto.h"
 
@@ -52,10 +51,9 @@ static void recordModel(ModuleOp module, const CompileOptions &options) {
 
 static Status recordMachine(ModuleOp module, const ScheduleOptions &schedule) {
   graph::setTarget(module, schedule.target);
-  if (schedule.machine.empty())
+  if (!schedule.machine.isGiven())
     return Status::success();
-  const MachinePreset *known = findMachine(schedule.machine);
-  Result<MachineModel> machine = known ? known->model : readMachine(schedule.machine);
+  Result<MachineModel> machine = ratesOf(schedule.machine);
   if (machine)
     setMachine(module, *machine);
   return machine.status();

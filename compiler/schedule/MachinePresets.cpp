@@ -65,9 +65,9 @@ const MachinePreset *zc::findMachine(std::string_view name) {
   return nullptr;
 }
 
-std::string zc::machineNames() {
-  std::string names;
+std::vector<std::string> zc::machineNames() {
+  std::vector<std::string> names;
   for (const MachinePreset &machine : kMachines)
-    names += (names.empty() ? "" : ", ") + std::string(machine.name);
+    names.emplace_back(machine.name);
   return names;
 }

@@ -9,7 +9,16 @@ void zc::listOptions(ScheduleOptions &o, OptionList &list) {
   list.add("prefetch", o.prefetch, ByteCount{0, {{"auto", -1}, {"none", 0}}},
            "bytes gathered ahead, auto or none (auto)");
   list.add("target", o.target, "what the plan is for (cpu, or what --machine names)");
-  list.add("machine", o.machine, "rates: h200, h100, a100-80, v100-32, or a file that zero-run bench-io wrote");
+  list.add(
+      "machine", Option::Kind::value, "h200|h100|a100-80|v100-32|FILE[,RATE=VALUE...]",
+      [&o](const std::string &text) -> Status {
+        Result<MachineChoice> machine = parseMachine(text);
+        if (machine)
+          o.machine = std::move(*machine);
+        return machine.status();
+      },
+      "rates: a machine's name, or a file that zero-run bench-machine wrote; RATE=VALUE: one of them, as in such a "
+      "file");
   list.add("device-mem", o.budgets.device, ByteCount{1, {}}, "hard budget per rank, as 6GiB or 800MB");
   list.add("host-mem", o.budgets.host, ByteCount{1, {}}, "the same of the host tier");
   list.add("nvme-mem", o.budgets.nvme, ByteCount{1, {}}, "the same of the NVMe tier");

@@ -3,6 +3,7 @@
 
 #include "compiler/options/Budgets.h"
 #include "compiler/options/OptionList.h"
+#include "compiler/schedule/MachineModel.h"
 #include "kernels/Target.h"
 
 namespace zc {
@@ -24,7 +25,7 @@ constexpr std::array<const char *, 2> namesOf(TensorParallelOverlap) { return {"
 
 struct ScheduleOptions {
   int64_t prefetch = -1; ///< bytes gathered ahead; -1: auto
-  std::string machine;   ///< machine file, or a machine's name (MachineModel.h); empty: default rates
+  MachineChoice machine; ///< not given: default rates
   Target target = Target::cpu;
   Budgets budgets;
   Overlap overlap = Overlap::slower;

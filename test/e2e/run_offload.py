@@ -2,7 +2,7 @@
 """Where bytes live changes neither losses, norms nor weights: optimizer state, parameters and activations on device, host or
 NVMe, with recomputation, prefetching, clipping, accumulation and both devices, against the plan that keeps all on the device. Traffic
 over the links is that of ZeRO-Offload, and a budget on each tier is kept or named. `--full` runs every combination."""
-import itertools, json, pathlib, re, sys
+import itertools, json, os, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, same
@@ -198,7 +198,7 @@ def together():
 
 
 def machine():
-    """A slower file makes a slower plan; what is no rate is refused."""
+    """A slower file makes a slower plan, as a slower rate beside it does; what is no rate is refused."""
     model, path = suite.models / "gpt2" / "ts17.onnx", suite.dir / "machine.json"
     seconds = []
     for rate in ("1e9", "1e6"):
@@ -207,10 +207,19 @@ def machine():
                                              "--json"))["predicted_step_seconds"])
     if not seconds[1] > 10 * seconds[0]:
         raise Case(f"{seconds} seconds")
-    for text in ('{"speed": 1}', '{"memory_bandwidth": -1}', '{"memory_bandwidth": "x"}', "[]", "{"):
+    path.write_text('{"nvme_read_bandwidth": 1e9} // of the cheap disk')
+    told = json.loads(suite.tool("zero-compile", model, "--offload-optimizer", "nvme", "--machine", f"{path},nvme_read_bandwidth=1e6", "--dry-run",
+                                 "--json"))["predicted_step_seconds"]
+    if told != seconds[1]:
+        raise Case(f"{told} seconds of a rate that the flag says, {seconds[1]} of one in the file")
+    for text in ('{"speed": 1}', '{"memory_bandwidth": -1}', '{"memory_bandwidth": "x"}', "[]", "{", "[" * 1000000,
+                 '{"memory_bandwidth": 1e9, "memory_bandwidth": 1e10}', '{"memory_bandwidth": 1e999}', " " * 2000000):
         path.write_text(text)
         suite.tool("zero-compile", model, "--machine", path, "--dry-run", code=3)
-    suite.tool("zero-compile", model, "--machine", suite.dir / "none.json", "--dry-run", code=6)
+    pipe = suite.dir / "pipe.json"
+    os.mkfifo(pipe)
+    for none in (suite.dir / "none.json", suite.dir, "/dev/zero", pipe):
+        suite.tool("zero-compile", model, "--machine", none, "--dry-run", code=3)
 
 
 suite.run([(" ".join(map(str, ("through the file", model, f"W={world}", *common))), lambda a=(model, world, common): through_file(*a))

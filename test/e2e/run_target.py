@@ -8,7 +8,7 @@ from e2e import Case, Suite, same
 
 STEPS = 3
 suite = Suite(__doc__)
-UNSUPPORTED, USAGE, IO = 4, 2, 6
+UNSUPPORTED, USAGE = 4, 2
 
 
 def compiled(target, model, *flags):
@@ -71,7 +71,15 @@ def machines():
     plan = suite.compile(model, suite.dir / "mixed.plan", "--machine", "h200", "--target", "cpu")
     if "cuda" in suite.tool("zero-run", "inspect", plan):
         raise Case("--target does not win over --machine")
-    suite.tool("zero-compile", model, "--machine", "h300", "--dry-run", code=IO)
+    predicted = lambda *flags: json.loads(suite.tool("zero-compile", model, *flags, "--dry-run", "--json"))["predicted_step_seconds"]
+    if not predicted("--machine", "h100,memory_bandwidth=1e9,flops_per_second=1e10") > 2 * seconds["h100"]:
+        raise Case("rates beside a machine's name count for nothing")
+    for machine, said in (("h300", 'did you mean "h200"?'), ("h101", 'did you mean "h100"?'), ("H100", 'did you mean "h100"?'),
+                          ("a100", 'did you mean "a100-80"?'), ("tpu", "there are h200, h100"), ("h100,flop_per_second=1", 'did you mean "flops_per_second"?'),
+                          ("h100,speed=1", "there are flops_per_second"), ("h100,flops_per_second=0", "no positive number"),
+                          ("h100,flops_per_second=1e999", "no positive number"), ("h100,flops_per_second", "no positive number"), ("h100,", "is no rate")):
+        if said not in suite.tool("zero-compile", model, "--machine", machine, "--dry-run", code=USAGE):
+            raise Case(f"--machine {machine} does not say {said}")
     suite.tool("zero-compile", model, "--target", "gpu", "--dry-run", code=USAGE)
 
 
