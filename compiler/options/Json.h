@@ -11,7 +11,7 @@ namespace zc {
 
 /// Levels of arrays and objects in each other.
 inline constexpr size_t kMostJsonLevels = 64;
-/// Bytes of a text. A value takes up to 20 times of what it is as text.
+/// Bytes of a text. A value takes up to some 30 times of what it is as text.
 inline constexpr size_t kMostJsonBytes = 4 << 20;
 
 /// The compiler's only reader of JSON that others wrote, of a model's author and of people's files alike: so neither a

@@ -35,6 +35,7 @@ Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
     inputs.push_back({"--param-groups", group.file});
   std::vector<NamedPath> outputs = {
       {"-o", options.output}, {"--memory-html", options.memoryHtml}, {"--emit-trace", options.emitTrace}};
+  outputs.push_back({"--dump-phases-to", options.dumpPhasesTo, /*isShared=*/true});
   for (const Stage &stage : kStages)
     if (!options.dumpPhasesTo.empty())
       outputs.push_back({"--dump-phases-to", dumpOf(stage, options)});

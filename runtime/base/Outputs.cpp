@@ -67,6 +67,8 @@ Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<Name
   std::vector<std::optional<Place>> places;
   for (const NamedPath &output : outputs) {
     std::optional<Place> place = output.path.empty() ? std::nullopt : placeOf(output.path);
+    if (place && output.isShared)
+      place->isFolder = false;
     auto input = std::find_if(around.begin(), around.end(),
                               [&](const std::vector<Place> &each) { return place && isIn(each, *place); });
     if (input != around.end())

@@ -89,7 +89,7 @@ COMMAND_LINES = [
     flags("--quantize-weights int4", USAGE, "int4"), flags("--quantize-block 3", USAGE, "even"),
     refuses("no model", USAGE, "no model is given"),
     refuses("no such folder", IO, "cannot write", MODEL, output=suite.dir / "nowhere/a.plan"),
-    refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", MODEL),
+    refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", file("no-folder", b"")),
 ]
 data = MODEL.read_bytes()
 FILES = [
@@ -138,6 +138,8 @@ def overwrites():
     os.link(folder / "ds.json", folder / "linked")
     os.mkdir(folder / "dumps")
     os.link(folder / "model.onnx", folder / "dumps/3-shard.mlir")
+    ir = folder / "dumps/ir.mlir"
+    ir.write_text("module {}")
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     model, inputs = folder / "model.onnx", ("--config", folder / "ds.json", "--machine", machine, "--param-groups", folder / "groups.json")
     commands = [("zero-compile", model, *inputs, flag, folder / name) for name in (*before, "../kept/model.onnx")
@@ -145,7 +147,9 @@ def overwrites():
     commands = [command if "-o" in command else (*command, "-o", folder / "plan") for command in commands]
     commands += [("zero-compile", model, "--compile-to", "grad", "-o", model), ("zero-compile", model, "--dry-run", "--memory-html", model),
                  ("zero-compile", model, "--dump-phases-to", folder / "dumps", "--dry-run"),
+                 ("zero-compile", model, "--dump-phases-to", model, "--dry-run"), ("zero-compile", model, "--dump-phases-to", folder / "link", "--dry-run"),
                  ("zero-compile", model, "-o", folder / "plan", "--emit-trace", folder / "dumps/../plan"),
+                 ("zero-opt", ir, "-o", ir), ("zero-opt", ir, "-o", folder / "../kept/dumps/ir.mlir"),
                  ("zero-translate", "--import-onnx", model, "-o", model), ("zero-translate", "--import-onnx", model, "-o", folder / "model.onnx.data"),
                  ("zero-translate", "--plan-to-mlir", folder / "ds.json", "-o", folder / "ds.json")]
     for command in commands:
@@ -153,6 +157,7 @@ def overwrites():
         if "would overwrite the input" not in message and "are one file" not in message:
             raise Case(message)
     same("files", {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, before)
+    same("IR", ir.read_text(), "module {}")
     return f"{len(commands)} commands"
 
 

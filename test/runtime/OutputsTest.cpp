@@ -60,6 +60,15 @@ TEST_F(Outputs, AFolderStandsForAllInIt) {
   EXPECT_TRUE(checkOutputs({{"--weights", at("in")}}, {{"--out", at("sub")}}).ok());
 }
 
+TEST_F(Outputs, AFolderThatIsSharedStandsForItself) {
+  auto into = [&](const std::string &input, const std::string &name) {
+    return checkOutputs({{"--data", at(input)}}, {{"--out", at(name), /*isShared=*/true}});
+  };
+  EXPECT_TRUE(into("sub/inner", "sub").ok());
+  EXPECT_FALSE(into("sub", "sub/../sub").ok());
+  EXPECT_FALSE(into("in", "in").ok()) << "a file in the place of a folder";
+}
+
 TEST_F(Outputs, DevicesAndPipesAreNobodys) {
   ASSERT_EQ(::mkfifo(at("fifo").c_str(), 0600), 0);
   EXPECT_TRUE(

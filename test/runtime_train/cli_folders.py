@@ -129,7 +129,8 @@ class Folders(ZeroRunTest):
         self.assertFalse((self.dir / "next/metrics.jsonl").exists() and (self.dir / "next/metrics.jsonl").stat().st_size)
         (self.dir / "dangling").symlink_to("nowhere")
         self.expect(6, "it is a symbolic link to what is not there", self.train(out="dangling"))
-        self.expect(6, "cannot make folder .*: not a directory", self.train(out="tiny.plan"))
+        (self.dir / "file").write_bytes(b"mine")
+        self.expect(6, "cannot make folder .*: not a directory", self.train(out="file"))
         # Links, trailing slashes, spaces and other letters are as good as any.
         (self.dir / "real").mkdir()
         (self.dir / "link").symlink_to("real")
@@ -162,6 +163,27 @@ class Folders(ZeroRunTest):
         self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out", "--overwrite", out="./out/../out"))
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
         self.assertEqual(self.train("--weights", self.dir / "out/final", out="next")[0], 0)
+
+    def test_what_a_run_replaces_or_sweeps_is_no_input(self):
+        """All that it writes under a name of its own, what it sweeps of another run's remains, and the folder in a file's place."""
+        tokens, data, out = bytes(range(4)) * 64, (self.dir / "data.safetensors").read_bytes(), self.dir / "mine"
+        files = {name: tokens for name in ("metrics.jsonl", "trace.json", "profile.html", "flight-recorder.json", "crash-rank-0.txt", ".lock", "x.tmp.1.2")}
+        files |= {f"{name}/d.safetensors": data for name in ("step-7.tmp", "step-7.removed", "final.old", "best.tmp")}
+        for name, content in files.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_bytes(content)
+            flags = ("--data", out / name) if "/" in name else ("--tokens", out / name, "--byte-level")
+            self.expect(2, "would overwrite the input", run(self.dir / "tiny.plan", *flags, "--steps", 1, "--out", out, "--profile", "1:1"))
+            self.assertEqual((out / name).read_bytes(), content)
+        for name in ("tiny.plan", "data.safetensors"):
+            before = (self.dir / name).read_bytes()
+            self.expect(2, "would overwrite the input", self.train(out=name))
+            self.assertEqual((self.dir / name).read_bytes(), before)
+        # What only lies beside is nobody's business.
+        (self.dir / "beside").mkdir()
+        (self.dir / "beside/step-one.safetensors").write_bytes(data)
+        code, _, err = run(self.dir / "tiny.plan", "--data", self.dir / "beside/step-one.safetensors", "--steps", 1, "--out", self.dir / "beside")
+        self.assertEqual(code, 0, err)
 
     def test_an_evaluation_overwrites_nothing_it_reads(self):
         """Refused by the file, whatever it is called; outputs that are one file as well."""

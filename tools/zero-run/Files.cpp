@@ -1,9 +1,11 @@
 #include "tools/zero-run/Files.h"
 
+#include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
 #include "runtime/data/TokenFile.h"
 #include "runtime/io/FileKind.h"
 #include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
 
@@ -36,8 +38,10 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
     for (const std::string &text : tokens)
       if (auto path = data::parseTokenPath(text))
         inputs.push_back({tokensFlag, path->file});
-    if (!data.empty())
+    if (!data.empty()) {
+      inputs.push_back({dataFlag, data});
       add(inputs, dataFlag, data, [](const fs::path &path) { return path.extension() == ".npy"; });
+    }
   };
   addData("--tokens", run.data.tokens, "--data", run.data.data);
   addData("--eval-tokens", run.evalTokens, "--eval-data", run.evalData);
@@ -49,20 +53,34 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
   return inputs;
 }
 
+/// What a training removes from its folder, or puts others in the place of, of what it finds there: beside checkpoints
+/// (runtime/train/CheckpointFolder.h) always, these themselves if it begins anew or goes on.
+static bool isReplaced(const std::string &name, bool checkpointsToo) {
+  auto isCheckpoint = [](const std::string &each) {
+    return each == "final" || each == "best" || each.compare(0, 5, "step-") == 0;
+  };
+  for (const char *suffix : {".tmp", ".old", ".removed"})
+    if (size_t at = name.rfind(suffix); at != std::string::npos && name.substr(at) == suffix)
+      return isCheckpoint(name.substr(0, at));
+  return isLeftover(name) || io::isLeftover(name) || name.compare(0, 11, "crash-rank-") == 0 ||
+         (checkpointsToo && isCheckpoint(name));
+}
+
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
   bool trains = flags.command == Flags::Command::train;
   std::vector<NamedPath> outputs = {{"--outputs", flags.outputs}};
   std::string out = trains ? train::outputFolder(flags.run, plan) : flags.run.out;
   if (out.empty())
     return outputs;
-  for (const char *name : {"metrics.jsonl", "trace.json", "eval.json", "flight-recorder.json"})
+  for (const char *name : {"metrics.jsonl", "trace.json", "profile.html", "eval.json", "flight-recorder.json", ".lock"})
     outputs.push_back({"--out", out + "/" + name});
+  const bool checkpointsToo = flags.run.overwrite || !flags.run.resume.empty();
   std::error_code failure;
-  if (trains && flags.run.overwrite) // what was trained there goes
+  if (trains)
     for (fs::directory_iterator entry(out, failure), end; !failure && entry != end; entry.increment(failure))
-      if (std::string name = entry->path().filename();
-          name == "final" || name == "best" || name.compare(0, 5, "step-") == 0)
+      if (isReplaced(entry->path().filename(), checkpointsToo))
         outputs.push_back({"--out", entry->path().string()});
+  outputs.push_back({"--out", out, /*isShared=*/true});
   return outputs;
 }
 
