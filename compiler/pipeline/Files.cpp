@@ -7,9 +7,9 @@
 #include "compiler/emit/Report.h"
 #include "compiler/import/Import.h"
 #include "dialects/graph/NodeNames.h"
-#include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
 #include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 
@@ -53,7 +53,7 @@ Status zc::dump(ModuleOp module, const Stage &stage, const CompileOptions &optio
   graph::spellLocations(module);
   module.print(out, flags);
   out << '\n';
-  return writeFileAtomically(dumpOf(stage, options), text);
+  return io::writeFileAtomically(dumpOf(stage, options), text);
 }
 
 Status zc::writeFiles(planpb::Plan &plan, const CompileOptions &options) {
@@ -67,8 +67,8 @@ Status zc::writeFiles(planpb::Plan &plan, const CompileOptions &options) {
     return error;
   }
   if (!options.memoryHtml.empty())
-    ZC_RETURN_IF_ERROR(writeFileAtomically(options.memoryHtml, memoryPage(plan)));
+    ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.memoryHtml, memoryPage(plan)));
   if (!options.emitTrace.empty())
-    ZC_RETURN_IF_ERROR(writeFileAtomically(options.emitTrace, plannedTrace(plan, playTimeline(plan))));
+    ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.emitTrace, plannedTrace(plan, playTimeline(plan))));
   return options.output.empty() ? Status::success() : writePlan(options.output, plan);
 }

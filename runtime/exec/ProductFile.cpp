@@ -1,6 +1,7 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Names.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/io/Hash.h"
 
 #include <cmath>
@@ -155,7 +156,7 @@ Status writeProducts(const std::string &path, const ProductTable &table) {
     std::error_code failure; // told by the file's own error
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
   }
-  return writeFileAtomically(path, json.dump(1) + "\n");
+  return io::writeFileAtomically(path, json.dump(1) + "\n");
 }
 
 uint64_t hashOf(const ProductTable *table) {

@@ -41,7 +41,8 @@ public:
   const std::string &temporaryName() const { return temporary; }
   /// fsync alone. Errors: io.
   Status flush();
-  /// fsync, rename onto the target, fsync of the folder.
+  /// fsync, rename onto the target, fsync of the folder. Errors: io; after one of the folder's the new file is there, but
+  /// a power cut may bring the old one back.
   Status commit();
   int64_t size() const { return position; }
 
@@ -59,6 +60,8 @@ private:
 
 /// Is `name`, without folders, what OutputFile::create leaves when its process is killed?
 bool isLeftover(std::string_view name);
+/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to. Errors: io.
+Status writeFileAtomically(const std::string &path, std::string_view bytes);
 /// Copies `from` whole into `to` (both still open afterwards).
 Status copyInto(OutputFile &to, const File &from);
 /// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.

@@ -1,6 +1,7 @@
 #include "runtime/plan/PlanFile.h"
 
 #include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 
 #include <array>
 #include <climits>
@@ -176,7 +177,7 @@ Status writePlan(const std::string &path, const planpb::Plan &plan) {
   Result<std::string> bytes = packPlan(plan);
   if (!bytes)
     return bytes.error();
-  return writeFileAtomically(path, *bytes);
+  return io::writeFileAtomically(path, *bytes);
 }
 
 uint64_t planHash(planpb::Plan plan) {

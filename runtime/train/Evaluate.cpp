@@ -1,7 +1,6 @@
 #include "runtime/train/Evaluate.h"
 
 #include "runtime/base/Failpoint.h"
-#include "runtime/base/File.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
@@ -247,7 +246,7 @@ Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options
   if (run.scope.hasLoss() && run.report.leftOut > 0)
     observer.warning(run.scope.textOfLeftOut());
   if (!options.out.empty())
-    ZC_RETURN_IF_ERROR(writeFileAtomically(options.out + "/eval.json", toJson(run.report) + "\n"));
+    ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.out + "/eval.json", toJson(run.report) + "\n"));
   return std::move(run.report);
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/io/File.h"
 
 #include <cerrno>
@@ -89,7 +90,7 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
     begun = kept.substr(last, kept.size() - last - 2); // without "}\n"
     kept.resize(last);
   }
-  ZC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
+  ZC_RETURN_IF_ERROR(io::writeFileAtomically(path, kept));
   this->path = path;
   return openToAppend();
 }
@@ -105,7 +106,7 @@ Status MetricsFile::putBack() {
   auto text = readFile("/proc/self/fd/" + std::to_string(fd.get()), uint64_t(1) << 32);
   if (!text)
     return text.error();
-  ZC_RETURN_IF_ERROR(writeFileAtomically(path, *text));
+  ZC_RETURN_IF_ERROR(io::writeFileAtomically(path, *text));
   return openToAppend();
 }
 

@@ -1,7 +1,7 @@
 #include "runtime/train/Profile.h"
 
 #include "kernels/cpu/Registries.h"
-#include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/Measure.h"
 #include "runtime/exec/StepKernels.h"
@@ -217,7 +217,7 @@ Status Profile::writePage(const std::string &path) const {
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos;)
     json.replace(at, 1, "\\u003c");
   const std::string_view mark = "@PROFILE@";
-  return writeFileAtomically(path, page.replace(page.find(mark), mark.size(), json));
+  return io::writeFileAtomically(path, page.replace(page.find(mark), mark.size(), json));
 }
 
 } // namespace zc::train

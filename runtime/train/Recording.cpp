@@ -1,6 +1,6 @@
 #include "runtime/train/Recording.h"
 
-#include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/plan/ChromeTrace.h"
 #include "runtime/plan/Walk.h"
 
@@ -51,7 +51,7 @@ Status Recording::writeTrace(const planpb::Plan &plan, const RunOptions &options
       if (options.trace.contains(event.step))
         spans.push_back({each.rank, event.section, event.index, event.step, event.micro, double(event.begin) / 1e3,
                          double(event.end - event.begin) / 1e3});
-  return writeFileAtomically(path, chromeTrace(plan, spans));
+  return io::writeFileAtomically(path, chromeTrace(plan, spans));
 }
 
 std::vector<TraceEvent> Recording::eventsOfFirst(const StepRange &steps) const {

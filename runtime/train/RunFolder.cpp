@@ -1,7 +1,6 @@
 #include "runtime/train/RunFolder.h"
 
 #include "runtime/base/Blocking.h"
-#include "runtime/base/File.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/CheckpointFolder.h"
@@ -56,7 +55,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
     std::string name = entry->path().filename().string();
-    if ((isLeftover(name) || io::isLeftover(name)) && entry->is_regular_file(ignored))
+    if (io::isLeftover(name) && entry->is_regular_file(ignored))
       fs::remove(entry->path(), ignored);
   }
   return folder;

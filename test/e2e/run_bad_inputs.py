@@ -170,7 +170,7 @@ def outputs_that_cannot_be():
     if (other / "mine.txt").read_text() != "mine":
         raise Case("a file of others is gone")
     read_only = "/proc/self"
-    refused((6,), "cannot write", "zero-compile", MODEL, "-o", f"{read_only}/a.plan")
+    refused((6,), "cannot create", "zero-compile", MODEL, "-o", f"{read_only}/a.plan")
     refused((6,), "", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", f"{read_only}/run")
 
 

@@ -99,7 +99,7 @@ LONG = max(0.3, time.time() - began)
 EXPECTED = state(suite.dir / "whole")
 SITES = ("ckpt.write", "ckpt.manifest", "ckpt.rename", "ckpt.replaced", "ckpt.remove", "ckpt.removed", "file.create", "file.allocate", "file.write",
          "file.writeback", "file.fsync", "file.rename", "folder.make", "folder.fsync", "folder.rename", "file.read", "file.open", "step.begin",
-         "ckpt.exchange", "whole.rename", "metrics.write")
+         "ckpt.exchange", "metrics.write")
 
 
 def sweep(number):

@@ -88,7 +88,7 @@ COMMAND_LINES = [
     flags("--delay-after 3 --offload-optimizer host", USAGE, "says when --delay-update begins"),
     flags("--quantize-weights int4", USAGE, "int4"), flags("--quantize-block 3", USAGE, "even"),
     refuses("no model", USAGE, "no model is given"),
-    refuses("no such folder", IO, "cannot write", MODEL, output=suite.dir / "nowhere/a.plan"),
+    refuses("no such folder", IO, "cannot create", MODEL, output=suite.dir / "nowhere/a.plan"),
     refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", file("no-folder", b"")),
 ]
 data = MODEL.read_bytes()

@@ -2,6 +2,7 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/base/File.h"
 #include "runtime/exec/TuneProducts.h"
+#include "runtime/io/OutputFile.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -20,12 +21,12 @@ protected:
     EXPECT_TRUE(writeProducts(path, table).ok());
     auto json = nlohmann::json::parse(*readFile(path, 1 << 20));
     change(json);
-    EXPECT_TRUE(writeFileAtomically(path, json.dump()).ok());
+    EXPECT_TRUE(io::writeFileAtomically(path, json.dump()).ok());
     auto read = readProducts(path);
     return read ? 0 : read.error().number;
   }
   int ofText(const std::string &text) {
-    EXPECT_TRUE(writeFileAtomically(path, text).ok());
+    EXPECT_TRUE(io::writeFileAtomically(path, text).ok());
     auto read = readProducts(path);
     return read ? 0 : read.error().number;
   }
@@ -95,7 +96,7 @@ TEST_F(ProductFile, ofTheCacheFolderIsUsedUnlessItIsAnothers) {
   EXPECT_EQ(used->path, folder + "/zero-compile/products.json");
   EXPECT_FALSE(productsInUse("", {{DType::f32, false, false, 1, 64, 64, 512, 1}})->table);
   EXPECT_FALSE(productsInUse("none", shapes)->table);
-  ASSERT_TRUE(writeFileAtomically(defaultProductFile(), "{}").ok());
+  ASSERT_TRUE(io::writeFileAtomically(defaultProductFile(), "{}").ok());
   auto damaged = productsInUse("", shapes);
   ASSERT_TRUE(damaged.ok());
   EXPECT_FALSE(damaged->table);

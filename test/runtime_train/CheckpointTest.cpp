@@ -42,7 +42,7 @@ TEST(Checkpoint, FinalIsReplacedOrStays) {
 
 /// What it wrote beside its checkpoints is swept by the next start.
 TEST(Checkpoint, AKilledRunLeavesNothingBehind) {
-  for (const char *site : {"file.write", "whole.write", "whole.fsync", "whole.rename"}) { // when it begins
+  for (const char *site : {"file.write", "file.fsync", "file.rename"}) { // when it begins
     Fixture fixture;
     ASSERT_OK(fixture.run(3));
     fixture.options.resume = "auto";

@@ -1,9 +1,13 @@
+#include "runtime/base/Failpoint.h"
 #include "runtime/io/Npy.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/io/Safetensors.h"
 #include "test/runtime_train/TempFolder.h"
 
 #include <csignal>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace zc;
@@ -94,6 +98,48 @@ TEST(OutputFile, FullDiskIsAnIoError) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Code::io);
   EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST(OutputFile, WholeFilesAreReplacedOrNotAtAll) {
+  TempFolder folder;
+  std::string path = folder.path + "/f";
+  ASSERT_OK(writeFileAtomically(path, "old"));
+  ASSERT_OK(writeFileAtomically(path, std::string("n\0w", 3)));
+  EXPECT_EQ(folder.read("f"), std::string("n\0w", 3));
+  EXPECT_EQ(folder.count(), 1u);
+  EXPECT_EQ(writeFileAtomically(folder.path + "/no/f", "x").error().code, Code::io);
+  std::filesystem::create_directory(folder.path + "/d");
+  EXPECT_EQ(writeFileAtomically(folder.path + "/d", "x").error().code, Code::io);
+  EXPECT_EQ(folder.count(), 2u) << "a temporary was left behind";
+}
+
+TEST(OutputFile, WhatMayNotBeOnDiskIsAnError) {
+  TempFolder folder;
+  std::string path = folder.write("f", "old");
+  for (const char *site : {"file.create", "file.write", "file.fsync", "file.rename", "folder.open", "folder.fsync"}) {
+    ASSERT_OK(setFailpoints(std::string(site) + ":EIO"));
+    Status status = writeFileAtomically(path, site);
+    ASSERT_OK(setFailpoints(""));
+    ASSERT_FALSE(status.ok()) << site;
+    EXPECT_EQ(status.error().code, Code::io) << site;
+    bool isReplaced = std::string(site).rfind("folder", 0) == 0;
+    EXPECT_EQ(folder.read("f"), isReplaced ? site : "old");
+    EXPECT_EQ(folder.count(), 1u) << site;
+  }
+}
+
+TEST(OutputFile, ADeviceOrFifoIsWrittenToNotReplaced) {
+  TempFolder folder;
+  std::string fifo = folder.path + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(writeFileAtomically(fifo, "abc").ok());
+  char bytes[4] = {};
+  EXPECT_EQ(::read(reader, bytes, sizeof bytes), 3);
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_EQ(folder.count(), 1u);
 }
 
 //===- safetensors -------------------------------------------------------------===//

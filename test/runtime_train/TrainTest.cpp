@@ -250,11 +250,11 @@ TEST(Train, LeftoversOfAKilledRunGo) {
   Trained fixture;
   std::string out = fixture.options.out;
   std::filesystem::create_directories(out);
-  for (const char *name : {"metrics.jsonl.tmp.123.0", "notes.tmp.txt", "a.tmp.12", ".tmp.1.2"})
+  for (const char *name : {"metrics.jsonl.tmp-123-0", "notes.tmp-txt", "a.tmp-12", ".tmp-1-2"})
     std::ofstream(out + "/" + name) << "x";
   ASSERT_OK(RunFolder::open(out));
-  EXPECT_FALSE(std::filesystem::exists(out + "/metrics.jsonl.tmp.123.0"));
-  for (const char *name : {"notes.tmp.txt", "a.tmp.12", ".tmp.1.2"})
+  EXPECT_FALSE(std::filesystem::exists(out + "/metrics.jsonl.tmp-123-0"));
+  for (const char *name : {"notes.tmp-txt", "a.tmp-12", ".tmp-1-2"})
     EXPECT_TRUE(std::filesystem::exists(out + "/" + name)) << name;
 }
 

@@ -4,7 +4,7 @@
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
-#include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 
 #include <climits>
@@ -60,7 +60,7 @@ static Status printCompiled(const Flags &flags) {
   printWarnings(*result);
   if (options.stopAfter != Phase::emit) {
     if (!flags.compile.output.empty())
-      return writeFileAtomically(flags.compile.output, result->ir);
+      return io::writeFileAtomically(flags.compile.output, result->ir);
     print(stdout, result->ir);
   } else if (flags.dryRun || flags.json) {
     print(stdout, flags.json ? result->reportJson + "\n" : result->reportTable);

@@ -1,4 +1,4 @@
-#include "runtime/base/File.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/exec/Measure.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/Tiers.h"
@@ -57,7 +57,7 @@ Status benchIoCommand(const Flags &flags) {
   printTable(*figures);
   std::string json = toJson(*figures) + "\n";
   if (!flags.machine.empty())
-    return writeFileAtomically(flags.machine, json);
+    return io::writeFileAtomically(flags.machine, json);
   print(1, json);
   return Status::success();
 }

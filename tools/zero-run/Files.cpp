@@ -1,6 +1,5 @@
 #include "tools/zero-run/Files.h"
 
-#include "runtime/base/File.h"
 #include "runtime/base/Outputs.h"
 #include "runtime/data/TokenFile.h"
 #include "runtime/io/FileKind.h"
@@ -62,8 +61,7 @@ static bool isReplaced(const std::string &name, bool checkpointsToo) {
   for (const char *suffix : {".tmp", ".old", ".removed"})
     if (size_t at = name.rfind(suffix); at != std::string::npos && name.substr(at) == suffix)
       return isCheckpoint(name.substr(0, at));
-  return isLeftover(name) || io::isLeftover(name) || name.compare(0, 11, "crash-rank-") == 0 ||
-         (checkpointsToo && isCheckpoint(name));
+  return io::isLeftover(name) || name.compare(0, 11, "crash-rank-") == 0 || (checkpointsToo && isCheckpoint(name));
 }
 
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
