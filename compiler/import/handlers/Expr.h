@@ -28,6 +28,10 @@ public:
   Expr reshape(llvm::ArrayRef<int64_t> shape) const {
     return {*node, value ? node->reshape(value, shape) : mlir::Value()};
   }
+  /// The same value, which no gradient goes through.
+  Expr detached() const {
+    return {*node, value ? node->make<graph::BitcastOp>({value}, node->attrs().type("to", element())) : mlir::Value()};
+  }
   Expr cast(mlir::Type to) const { return {*node, value ? node->cast(value, to) : mlir::Value()}; }
 
 private:
@@ -45,5 +49,15 @@ ZC_EXPR_OPERATOR(*, MulOp)
 ZC_EXPR_OPERATOR(/, DivOp)
 #undef ZC_EXPR_OPERATOR
 inline Expr operator-(Expr a) { return a.apply<graph::NegOp>(); }
+
+/// The p-norm, from the sums of p-th powers. At 0 the root's derivative is infinite; that of the norm is taken as 0, as
+/// in torch.
+inline Expr rootOfSums(Expr sums, double p) {
+  if (p == 1)
+    return sums;
+  Expr isZero = sums.apply<graph::EqualOp>(0.0), positive = sums.number(1).where(isZero, sums);
+  Expr root = p == 2 ? positive.apply<graph::SqrtOp>() : positive.apply<graph::PowOp>(1 / p);
+  return sums.number(0).where(isZero, root);
+}
 
 } // namespace zc::importer

@@ -54,7 +54,8 @@ template <int64_t Since> void reduceL2(Node &node) {
   if (node.failed())
     return;
   Value square = node.make<MulOp>({node.input(0), node.input(0)});
-  node.set(node.make<SqrtOp>({r.nothing ? square : reduceBy<ReduceSumOp>(node, square, r.axes, r.keepdims)}));
+  Value sums = r.nothing ? square : reduceBy<ReduceSumOp>(node, square, r.axes, r.keepdims);
+  node.set(rootOfSums(Expr(node, sums), 2));
 }
 template <int64_t Since> void reduceL1(Node &node) {
   Reduction r(node, Since);

@@ -1,6 +1,6 @@
 //===- Vision.cpp - convolutions, pools, space and depth ------------------------===//
+#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
-#include "compiler/import/node/Node.h"
 
 #include <cmath>
 
@@ -291,16 +291,6 @@ void averagePool(Node &node) {
   node.set(y);
 }
 
-/// The p-norm of each window. The root's derivative is infinite at 0, where that of the norm is taken as 0.
-Value rootOfSums(Node &node, Value sums, double p) {
-  if (p == 1)
-    return sums;
-  Value zero = node.scalar(0, elementOf(sums)), isZero = node.make<EqualOp>({sums, zero});
-  Value positive = node.make<SelectOp>({isZero, node.scalar(1, elementOf(sums)), sums});
-  Value root =
-      p == 2 ? node.make<SqrtOp>({positive}) : node.make<PowOp>({positive, node.scalar(1 / p, elementOf(sums))});
-  return node.make<SelectOp>({isZero, zero, root});
-}
 Value powerOf(Node &node, Value x, double p) {
   if (p == 1)
     return node.make<AbsOp>({x});
@@ -317,7 +307,7 @@ void lpPool(Node &node) {
   if (node.failed())
     return;
   Value sums = node.make<SumPoolOp>({powerOf(node, x, p)}, windows.poolAttrs(node, countWindows(node, windows, in)));
-  node.set(rootOfSums(node, sums, p));
+  node.set(rootOfSums(Expr(node, sums), p));
 }
 
 /// All spatial dimensions as one, [N, C, d], with its axis; and the shape of a result of one element per plane.
@@ -354,7 +344,7 @@ void globalLpPool(Node &node) {
   if (node.failed() || p < 1)
     return node.invalid("p is " + std::to_string(int64_t(p)));
   Value sums = node.make<ReduceSumOp>({powerOf(node, planes, p)}, node.attrs().ints("axes", {2}));
-  node.set(node.reshape(rootOfSums(node, sums, p), shape));
+  node.set(rootOfSums(Expr(node, sums), p).reshape(shape));
 }
 
 //===-- space and depth ----------------------------------------------------===//
