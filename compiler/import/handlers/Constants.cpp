@@ -1,6 +1,6 @@
 //===- Constants.cpp - values that stand in the file or follow from shapes ----===//
+#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
-#include "compiler/import/node/Node.h"
 
 #include <cmath>
 
@@ -165,11 +165,8 @@ void trilu(Node &node) {
 
 void identity(Node &node) { node.setBinding(0, node.binding(0)); }
 
-/// What `zero export` writes for torch's detach: the same bytes, which no gradient goes through.
-void detach(Node &node) {
-  Value x = node.input(0);
-  node.set(node.make<BitcastOp>({x}, node.attrs().type("to", elementOf(x))));
-}
+/// What `zero export` writes for torch's detach.
+void detach(Node &node) { node.set(Expr(node, node.input(0)).detached()); }
 
 } // namespace
 

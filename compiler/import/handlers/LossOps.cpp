@@ -1,5 +1,6 @@
 //===- LossOps.cpp - losses, of ONNX nodes and of --loss-op --------------------===//
 #include "compiler/import/handlers/LossOps.h"
+#include "compiler/import/handlers/Expr.h"
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -102,22 +103,22 @@ Value smoothAbsoluteError(Node &node, Value out, Value target) {
   return meanOfAll(node, node.make<SelectOp>({isSmall, square, node.make<SubOp>({d, half})}));
 }
 
-/// max(x, 0) - x t + log(1 + e^-|x|): no overflow for any x.
+/// max(x, 0) - x t + log(1 + e^-|x|): no overflow for any x. |x| and max(x, 0) are selections, of which the piece for
+/// x <= 0 has the gradient at 0: 0 - t + 1/2 there, as in torch, and a last layer that starts from zeros learns.
 Value binaryCrossEntropyWithLogits(Node &node, Value out, Value target) {
-  Value tail = node.make<ExpOp>({node.make<NegOp>({node.make<AbsOp>({out})})});
-  Value log = node.make<LogOp>({node.make<AddOp>({tail, node.scalar(1, elementOf(out))})});
-  Value linear = node.make<SubOp>({node.make<ReluOp>({out}), node.make<MulOp>({out, target})});
-  return meanOfAll(node, node.make<AddOp>({linear, log}));
+  Expr x(node, out), t(node, target), isPositive = x.number(0).apply<LessOp>(x);
+  Expr tail = (-x).where(isPositive, x).apply<SoftplusOp>();
+  return meanOfAll(node, x.where(isPositive, x.number(0)) - x * t + tail);
 }
 
-/// -(t log p + (1 - t) log(1 - p)); logarithms not below -100, as torch.
+/// -(t log p + (1 - t) log(1 - p)); logarithms not below -100, as torch. So is the derivative, which is finite where a
+/// sigmoid has reached 0 or 1: (p - t) / max(p (1 - p), 1e-12), the factor of a difference that is 0.
 Value binaryCrossEntropy(Node &node, Value out, Value target) {
-  Type element = elementOf(out);
-  Value one = node.scalar(1, element), floor = node.scalar(-100, element);
-  auto logOf = [&](Value p) { return node.make<MaxOp>({node.make<LogOp>({p}), floor}); };
-  Value yes = node.make<MulOp>({target, logOf(out)});
-  Value no = node.make<MulOp>({node.make<SubOp>({one, target}), logOf(node.make<SubOp>({one, out}))});
-  return meanOfAll(node, node.make<NegOp>({node.make<AddOp>({yes, no})}));
+  Expr p(node, out), t(node, target), fixed = p.detached(), rest = 1 - fixed;
+  auto logOf = [](Expr x) { return x.apply<LogOp>().apply<MaxOp>(-100.0); };
+  Expr loss = t * logOf(fixed) + (1 - t) * logOf(rest);
+  Expr slope = (fixed - t.detached()) / (fixed * rest).apply<MaxOp>(1e-12);
+  return meanOfAll(node, (p - fixed) * slope - loss);
 }
 
 /// Scores with the classes in dimension 1, as torch wants them: those of language models have them last.
