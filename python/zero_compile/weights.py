@@ -14,26 +14,32 @@ BESIDE = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "add
 
 
 def checkpoint_of(run):
-    """A run's `final`, else its newest step; or the checkpoint that `run` is."""
+    """A run's newest, `final` or of a step: who goes on with a run that has ended has newer ones until it ends again. Or the checkpoint that
+    `run` is."""
     run = pathlib.Path(run)
     if (run / "manifest.json").is_file():
         return run
+    steps = {p.parent: int(p.parent.name[5:]) for p in run.glob("step-*/manifest.json") if p.parent.name[5:].isdigit()}
     if (run / "final/manifest.json").is_file():
-        return run / "final"
-    steps = [p.parent for p in run.glob("step-*/manifest.json") if p.parent.name[5:].isdigit()]
+        steps[run / "final"] = of_manifest(run / "final", lambda manifest: int(manifest["step"]), "does not say after which step it was written")
     if not steps:
         raise ZeroError(BAD_INPUT, "there is no checkpoint in it" if run.is_dir() else "there is no such folder", where=str(run),
                         help="it is what zero-run --out names")
-    return max(steps, key=lambda path: int(path.name[5:]))
+    return max(steps, key=lambda path: (steps[path], path.name == "final"))
+
+
+def of_manifest(checkpoint, entry, otherwise):
+    """What `entry` takes from the checkpoint's manifest; `otherwise`: what is wrong with one that has none."""
+    file = checkpoint / "manifest.json"
+    try:
+        return entry(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise ZeroError(BAD_INPUT, f"it {otherwise}: {problem!r}", where=str(file)) from problem
 
 
 def model_of(checkpoint):
     """The ONNX file that the run was compiled from."""
-    file = checkpoint / "manifest.json"
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))["model"]["path"]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise ZeroError(BAD_INPUT, f"it does not name its model: {problem!r}", where=str(file)) from problem
+    return of_manifest(checkpoint, lambda manifest: manifest["model"]["path"], "does not name its model")
 
 
 def state_dict(run, model=None):

@@ -9,7 +9,7 @@ needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, exporting
+from zero_compile import check, exporting, weights
 
 suite = suite(__doc__)
 WORDS = 50
@@ -391,6 +391,20 @@ def full_disk(*command):
     expect(not list(folder.iterdir()), f"{list(folder.iterdir())} are left")
 
 
+def newest_checkpoint():
+    """Of a run that was gone on with and has not ended again, not the `final` of before; of one step both, the `final`."""
+    folder, newest = suite.dir / "newest", weights.checkpoint_of
+    for name, step in (("final", 4), ("step-2", 2), ("step-4", 4)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "manifest.json").write_text(json.dumps({"step": step}))
+    expect(newest(folder).name == "final", newest(folder))
+    (folder / "step-4").rename(folder / "step-10")
+    expect(newest(folder).name == "step-10", newest(folder))
+    (folder / "final/manifest.json").write_text("{}")
+    with raises(3, "after which step"):
+        newest(folder)
+
+
 def import_of_another_model():
     """Weights whose shapes differ: a table of which."""
     folder = suite.dir / "small"
@@ -431,5 +445,5 @@ def import_of_another_model():
 
 suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
-                                     lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, import_of_another_model)])
+                                     lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, newest_checkpoint, import_of_another_model)])
 suite.finish()
