@@ -66,6 +66,8 @@ def read_jsonl(path, field, report):
                 raise not_utf8(path, problem.start, problem, number) from problem
             except json.JSONDecodeError as problem:
                 raise ZeroError(BAD_INPUT, f"no JSON: {problem.msg}", where=f"{path}:{number}:{problem.colno}") from problem
+            except (ValueError, RecursionError) as problem:  # numbers of thousands of digits, brackets within brackets
+                raise ZeroError(BAD_INPUT, f"no JSON that Python reads: {problem}", where=f"{path}:{number}") from problem
             yield from document(record.get(field) if isinstance(record, dict) else None, field, f"{path}:{number}", report)
 
 
