@@ -20,7 +20,7 @@ import time
 from . import outputs
 from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
 from .reading import BLOCK, Progress, read, reader
-from .words import END, Words, splits
+from .words import CONTEXT, END, JOIN, Words, splits
 
 HEADER = 256  # int32 of llm.c's header: magic, version, count
 FORMATS = {2: (20240520, 1), 4: (20240801, 7)}  # bytes of a token: magic, version
@@ -41,9 +41,9 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
         raise ZeroError(USAGE, f"--val {val:g} is not between 0 and 1")
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # processes share the cores
     codec = load(path)
-    size = codec.get_vocab_size(with_added_tokens=True)
+    size = 1 + max(codec.get_vocab(with_added_tokens=True).values(), default=-1)  # ids may leave some out
     if vocabulary is not None and size > vocabulary:
-        raise ZeroError(MISMATCH, f"the tokenizer has {size} tokens, the model a vocabulary of {vocabulary}", where=str(path),
+        raise ZeroError(MISMATCH, f"the tokenizer has tokens up to {size - 1}, the model a vocabulary of {vocabulary}", where=str(path),
                         help="take the tokenizer that belongs to the model")
     end_ids = end_of_text(codec, path, end)
     width = 2 if size <= 65536 else 4
@@ -123,37 +123,62 @@ def end_of_text(codec, path, asked):
 WORD_BREAK = re.compile(r"(?<=\S) (?=\S)")
 
 
-def blocks(pieces, by_words):
+# A mark in the text, and how far behind where it begins one may cut, the best first.
+MARKS = (("\n\n", 2), ("\n", 1), (" ", 0), (" ", 1))
+AROUND, TESTED = 400, 16  # characters on either side of a place, and places, on which a mark is tested
+PROBES = ("It is so.", "And so on, 12 (a)  b.")
+
+
+def marks(words, sample):
+    """Those of MARKS at which encoding the parts, the second in the sight of the first, gives what encoding the whole gives, in the sample and
+    between PROBES."""
+    def agrees(head, tail):
+        return words.whole([head + tail])[0] == words.whole([head])[0] + words.after(head[-CONTEXT:], tail)
+
+    def holds(mark, behind):
+        places = [found.start() + behind for found in re.finditer(re.escape(mark), sample)]
+        return agrees(PROBES[0] + mark[:behind], mark[behind:] + PROBES[1]) and all(
+            agrees(sample[max(0, at - AROUND):at], sample[at:at + AROUND]) for at in places[::max(1, len(places) // TESTED)])
+
+    return [each for each in MARKS if holds(*each)]
+
+
+def blocks(pieces, known):
     """UTF-8 of about BLOCK characters each, words.END behind each document; a document is cut only where encoding the parts gives what
-    encoding the whole gives: before the space between two words, or, for other tokenizers, behind an empty line."""
-    held, work, size = "", [], 0
+    encoding the whole gives: before the space between two words, or, for other tokenizers, at one of the marks `known`, the next block
+    beginning with what stands before."""
+    held, work, size, searched = "", [], 0, 0
     for text, ends in pieces:
-        held = held + text if held else text
+        held += text
         cut = len(held)
         if not ends:
-            cut = last_break(held, by_words)
+            cut = last_break(held, known, searched)
+            searched = 0 if cut else len(held)
             if cut == 0:
                 continue
         work.append(held[:cut].encode() + END if ends else held[:cut].encode())
         size += cut + 1
-        held = held[cut:]
+        before = "" if ends or known is None else held[max(0, cut - CONTEXT):cut]
+        held, searched = held[cut:], 0
         if size >= BLOCK:
             yield b"".join(work)
-            work, size = [], 0
+            work, size = [before.encode() + JOIN] if before else [], 0
     if work:
         yield b"".join(work)
 
 
-def last_break(text, by_words):
-    """Position of the last place to cut at; 0 where there is none."""
-    if not by_words:
+def last_break(text, known, searched):
+    """Position of the last place to cut at; 0 where there is none. What has been `searched` is not again."""
+    if known is not None:
         if len(text) < BLOCK:
             return 0
-        return max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in (("\n\n",) if "\n\n" in text else ("\n", " ")))
-    at = text.rfind(" ")
-    while at > 0 and not WORD_BREAK.match(text, at):
-        at = text.rfind(" ", 0, at)
-    return max(at, 0)
+        found = [(mark, text.rfind(mark, max(0, searched - 1)) + behind) for mark, behind in known if text.find(mark, max(0, searched - 1)) >= 0]
+        return max((at for mark, at in found if mark == "\n\n"), default=max((at for _, at in found), default=0))
+    first = max(0, searched - 1)
+    at = text.rfind(" ", first)
+    while at > first and not WORD_BREAK.match(text, at):
+        at = text.rfind(" ", first, at)
+    return at if at > 0 and WORD_BREAK.match(text, at) else 0
 
 
 _worker = None
@@ -188,7 +213,8 @@ def encode(path, codec, pieces, end_ids, width, workers):
     sample = "".join(text for text, _ in first)
     description = {**json.loads(path.read_text(encoding="utf-8")), "model": None}  # which is long, and in the codec
     breaks = splits(codec, description, sample)
-    todo = blocks(itertools.chain(first, pieces), breaks is not None)
+    known = marks(Words(codec, f"uint{8 * width}", description), sample) if breaks is None else None
+    todo = blocks(itertools.chain(first, pieces), known)
     workers = workers or min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
     setting = (codec, description, width, end_ids, breaks)
     if workers == 1 or size < BLOCK:

@@ -16,6 +16,8 @@ import sys
 from .errors import need
 
 END = b"\xff"  # stands behind each document of a block: a byte that UTF-8 does not have
+JOIN = b"\xfe"  # stands behind what a block begins with of the one before: another such byte
+CONTEXT = 64  # characters of it
 WORDS, PIECES, KEPT = 15_000, 40_000, 64  # in each of the two generations that a process remembers, of so many bytes at most
 SAMPLE = 50_000  # characters on which words are compared with the whole
 LONGEST, MOST = 16, 4  # bytes of a word, and its tokens, that the table holds
@@ -101,7 +103,7 @@ class Words:
 
     def __init__(self, codec, kind, description, end=(), table=None):
         numpy = self.numpy = need("numpy", "zero tokens")
-        self.kind, self.model = numpy.dtype(kind), codec.model
+        self.kind, self.codec, self.model = numpy.dtype(kind), codec, codec.model
         self.form = "H" if self.kind.itemsize == 2 else "I"
         self.batch = getattr(codec, "encode_batch_fast", codec.encode_batch)  # fast: without places in the text
         self.end, self.cut, self.letters = array.array(self.form, end).tobytes(), cutter(description), {}
@@ -118,6 +120,12 @@ class Words:
 
     def whole(self, texts):
         return [array.array(self.form, made.ids).tobytes() for made in self.batch(texts, add_special_tokens=False)] if texts else []
+
+    def after(self, before, text):
+        """Tokens of the text where it goes on with a document of which `before` stands before it: what a tokenizer puts before a text it does
+        not put here."""
+        made = self.codec.encode(before + text, add_special_tokens=False)
+        return array.array(self.form, [token for token, (begin, _) in zip(made.ids, made.offsets) if begin >= len(before)]).tobytes()
 
     def spell_pieces(self, pieces):
         tokenize = self.model.tokenize
@@ -174,9 +182,12 @@ class Words:
 
     def encode_whole(self, block):
         """`encode` for tokenizers whose words are not known: each document, or part of one, as it is."""
-        *documents, rest = block.split(END)
-        made = self.whole([text.decode() for text in documents])
-        return b"".join([tokens + self.end for tokens in made] + (self.whole([rest.decode()]) if rest else []))
+        before, joined, behind = block.partition(JOIN)
+        *documents, rest = (behind if joined else block).split(END)
+        texts = [text.decode() for text in documents] + ([rest.decode()] if rest else [])
+        made = [self.after(before.decode(), texts.pop(0))] if joined and texts else []
+        made += self.whole(texts)
+        return b"".join(tokens + (self.end if at < len(documents) else b"") for at, tokens in enumerate(made))
 
     def find(self, block, raw):
         """Where words begin."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero tokens: what it writes is what the tokenizer gives for each document, of every kind of tokenizer and file; memory; refusals."""
-import json, os, pathlib, random, struct, subprocess, sys
+import json, os, pathlib, random, struct, subprocess, sys, time
 
 from product import ROOT, expect, needs, raises, suite, zero
 
@@ -56,6 +56,7 @@ TOKENIZERS = {
     "unigram": lambda: trained(models.Unigram(), trainers.UnigramTrainer(vocab_size=300, special_tokens=[END, "<unk>"], unk_token="<unk>", show_progress=False),
                                pre_tokenizers.Metaspace(prepend_scheme="always")),
     "spans words": lambda: bpe(size=600),  # no pre-tokenizer: merges over spaces
+    "llama2": lambda: bpe(normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), size=600),
 }
 
 
@@ -111,6 +112,32 @@ def large_document(name):
     got = read(output) + read(made["val_path"])
     expect(got[:-1] == want, "other tokens than of the whole")
     expect(abs(made["val_tokens"] - len(got) / 10) <= 1, made)
+
+
+def without_white_space():
+    """A document that may be cut nowhere is searched once: four times the text takes four times as long, not sixteen."""
+    seconds = {}
+    for known in (None, [("\n\n", 2)]):
+        for blocks in (256, 1024):
+            pieces = [("x" * tokens.BLOCK, False)] * blocks + [("", True)]
+            began = time.process_time()
+            expect([len(block) for block in tokens.blocks(pieces, known)] == [blocks * tokens.BLOCK + 1], "it was cut")
+            seconds[blocks] = time.process_time() - began
+        expect(seconds[1024] < 9 * max(seconds[256], 0.02), seconds)
+
+
+def numbered_with_gaps():
+    """How wide ids are, and whether a model has them, is said by the largest, not by their number."""
+    folder = suite.dir / "gaps"
+    folder.mkdir()
+    made = Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1, END: 2, "b": 69999}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(folder / "tokenizer.json"))
+    (folder / "t.txt").write_text("a b a b\n")
+    summary = tokens.write(folder, [folder / "t.txt"], folder / "o.bin", end=END)
+    expect(read(folder / "o.bin") == [0, 69999, 0, 69999, 2] and summary["vocabulary"] == 70000, summary)
+    with raises(10, "69999", "a vocabulary of 4"):
+        tokens.write(folder, [folder / "t.txt"], folder / "p.bin", end=END, vocabulary=4)
 
 
 def short_documents():
@@ -197,12 +224,16 @@ def refused():
     lines.write_text('{"text": "a"}\n{"text": "b \\ud83d"}\n')
     with raises(3, "bad.jsonl:2", "half of a pair", "character 2"):
         tokens.write(tokenizer, [lines], output)
+    for strange in ("1" * 5000, "[" * 100000 + "]" * 100000):
+        lines.write_text('{"text": "a"}\n{"text": "b", "n": ' + strange + '}\n')
+        with raises(3, "bad.jsonl:2", "no JSON that Python reads"):
+            tokens.write(tokenizer, [lines], output)
     for end in (None, ""):
         with raises(3, "corpus is empty"):
             tokens.write(tokenizer, [empty], output, end=end)
     with raises(3, "no file matches"):
         tokens.write(tokenizer, [folder / "none*.txt"], output)
-    with raises(10, "a vocabulary of 100", "700"):
+    with raises(10, "a vocabulary of 100", "699"):
         tokens.write(tokenizer, [good], output, vocabulary=100)
     with raises(2, "<none>"):
         tokens.write(tokenizer, [good], output, end="<none>")
@@ -274,6 +305,6 @@ def slips():
 
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
-cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert")]
-suite.run(cases + [(f.__name__, f) for f in (short_documents, rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
+cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert", "unigram", "spans words", "llama2")]
+suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
 suite.finish()
