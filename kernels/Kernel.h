@@ -154,7 +154,8 @@ private:
 
 /// Plain loops for every kernel, all floats; library zc_reference.
 void registerReferenceKernels(KernelRegistry &registry);
-/// Reference kernels (plain loops, all floats) overlaid, unless `referenceOnly`, by the fast ones.
+/// Reference kernels (plain loops, all floats) overlaid, unless `referenceOnly`, by the fast ones where the CPU has
+/// AVX2.
 void registerCpuKernels(KernelRegistry &registry, bool referenceOnly = false);
 
 } // namespace zc

@@ -6,6 +6,8 @@
 
 namespace zc {
 
+bool cpu::hasVectors() { return (hwy::SupportedTargets() & HWY_TARGETS) != 0; }
+
 const KernelRegistry &cpu::fastKernels() {
   static const KernelRegistry all = [] {
     KernelRegistry filled;
@@ -17,7 +19,7 @@ const KernelRegistry &cpu::fastKernels() {
 
 void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registerReferenceKernels(registry);
-  if (referenceOnly)
+  if (referenceOnly || !cpu::hasVectors())
     return;
   // Before any kernel is prepared: until the target is chosen, a dispatch pointer is Highway's stub, and a kernel that
   // kept it would ask CPUID at every call (20-40 us each in a virtual machine).

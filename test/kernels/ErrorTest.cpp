@@ -1,6 +1,9 @@
 // What a corrupt plan can ask for, and what bad data can hold: an error that names it, on both versions of a kernel.
+#include "kernels/cpu/Copy.h"
 #include "kernels/cuda/Implementations.h"
 #include "test/kernels/KernelTest.h"
+
+#include <hwy/targets.h>
 
 namespace zc::test {
 namespace {
@@ -125,6 +128,24 @@ TEST(Registry, tableOfTheGpuNamesWhatIsThere) {
   KernelRegistry there(Target::cuda);
   cuda::registerHostBlockKernels(there); // also where other tests run on a GPU, which has more
   EXPECT_EQ(there.names(), std::vector<std::string>(own.begin(), own.end()));
+}
+
+/// A CPU whose vectors the fast kernels are not compiled for.
+TEST(Registry, withoutVectorsPlainLoopsCompute) {
+  const int64_t before = hwy::SupportedTargets();
+  hwy::SetSupportedTargetsForTest(HWY_SSE4);
+  KernelRegistry kernels;
+  registerCpuKernels(kernels);
+  std::vector<char> from(size_t(2) << 20, 7), to(from.size());
+  cpu::copy(to.data(), from.data(), from.size(), 2);
+  hwy::SetSupportedTargetsForTest(before);
+  EXPECT_TRUE(to == from);
+  for (const Call &call : {Call{"relu", {f32({2}, {1, 2})}, {f32({2}, {0, 0})}},
+                           Call{"matmul", {f32({1, 1}, {2}), f32({1, 1}, {3})}, {f32({1, 1}, {0})}}}) {
+    Result<Implementation> by = kernels.implementationOf(call.spec());
+    ASSERT_TRUE(by.ok());
+    EXPECT_EQ(by->kind, Implementation::Kind::reference) << call.name;
+  }
 }
 
 /// Who computes a step, asked before it runs.

@@ -60,7 +60,7 @@ float scaledTop(const float *scores, int64_t n, float scale) {
     const V x = hn::Mul(loadPart(scores + k, count), factor);
     a = hn::Max(a, hn::IfThenElse(lanesBelow(k, n), x, hn::Set(kF, lowest)));
   });
-  const float top = maxOfLanes(hn::Max(hn::Max(a, b), hn::Max(c, d)));
+  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
   for (int64_t k = 0; top == lowest && k < n; ++k)
     if (std::isnan(scores[k] * scale))
       return std::numeric_limits<float>::quiet_NaN();
@@ -120,17 +120,11 @@ float exponentiateRow(const ScoreRow &row, float scale, float top, const float *
 
 using Bits = hn::Vec<U>;
 /// The upper halves of products of 32 bits.
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE Bits upperProduct(Bits a, Bits b) {
-  return hn::Set(U(), static_cast<uint32_t>(uint64_t{hn::GetLane(a)} * hn::GetLane(b) >> 32));
-}
-#else
 HWY_INLINE Bits upperProduct(Bits a, Bits b) {
   const hn::Repartition<uint64_t, U> wide;
   const auto even = hn::MulEven(a, b), odd = hn::MulEven(hn::BitCast(U(), hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
   return hn::BitCast(U(), hn::Or(hn::ShiftRight<32>(even), hn::And(odd, hn::Set(wide, 0xFFFFFFFF00000000))));
 }
-#endif
 
 /// A block of the generator in each lane (formula/Philox.h: the same words).
 struct Blocks {

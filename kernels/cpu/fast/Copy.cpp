@@ -40,7 +40,7 @@ HWY_EXPORT(streamBytes);
 void copy(void *to, const void *from, uint64_t bytes, int threads) {
   constexpr int64_t kPart = int64_t(1) << 20, kPage = 4096;
   auto size = static_cast<int64_t>(bytes);
-  if (size < kPart) {
+  if (size < kPart || !hasVectors()) {
     std::memcpy(to, from, bytes);
     return;
   }

@@ -13,6 +13,9 @@ namespace zc::cpu {
 inline const std::string kFewerThreads =
     "uses fewer threads than it is given: with more, oneDNN needs a larger workspace than a plan allows it";
 
+/// Has this CPU vectors that the fast kernels are compiled for? If not, all is left to the plain ones.
+bool hasVectors();
+
 /// The spec is left to the plain kernel.
 inline Prepared decline() { return std::unique_ptr<Kernel>(); }
 

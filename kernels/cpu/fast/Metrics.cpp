@@ -13,12 +13,10 @@ namespace HWY_NAMESPACE {
 
 /// The sum of lanes: the upper half is added to the lower until one is left.
 template <class D> HWY_INLINE double sumHalves(D, hn::Vec<D> sum) {
-#if HWY_TARGET != HWY_SCALAR // which has no halves
   if constexpr (hn::MaxLanes(D()) > 1) {
     const hn::Half<D> half;
     return sumHalves(half, hn::Add(hn::LowerHalf(half, sum), hn::UpperHalf(half, sum)));
   }
-#endif
   return hn::GetLane(sum);
 }
 

@@ -40,7 +40,6 @@ void multiply(const LeftUnits &from, const float *b, int64_t units, float *c, in
 
 MicroKernel f32Kernel() { return {kRows, static_cast<int64_t>(2 * lanes()), 1, 1, nullptr, multiply}; }
 
-#if HWY_TARGET != HWY_SCALAR
 /// `count` elements, at most a vector, and zeros.
 HWY_INLINE V loadUnits(const char *source, size_t count) {
   if (count == lanes())
@@ -72,14 +71,6 @@ HWY_INLINE void transposeRows(const char *source, int64_t pitch, int64_t present
   for (size_t u = 0; u < count; ++u)
     std::memcpy(panel + static_cast<int64_t>(u) * columns, blocks[u % 4] + u / 4 * 4, 4 * sizeof(float));
 }
-#else
-constexpr int64_t kTransposed = 1;
-HWY_INLINE void transposeRows(const char *source, int64_t, int64_t present, size_t, int64_t, float *panel) {
-  *panel = 0;
-  if (present > 0)
-    std::memcpy(panel, source, sizeof(float));
-}
-#endif
 
 /// Columns [0, count) of a panel: row j of `source`, `pitch` bytes apart, becomes column j.
 void transposePanel(const char *source, int64_t pitch, int64_t count, int64_t columns, int64_t width, float *panel) {

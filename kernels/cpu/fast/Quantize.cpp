@@ -58,7 +58,6 @@ template <bool keeps, typename Source> HWY_INLINE VI largestOf(const Source &sou
   return hn::Max(a, b);
 }
 
-#if HWY_TARGET != HWY_SCALAR
 /// bf16 is the upper half of fp32: twice as many at a time.
 template <bool> HWY_INLINE VI largestOf(const Loaded<Bf16> &source, Block block, float *) {
   const hn::Repartition<uint16_t, F> d;
@@ -76,7 +75,6 @@ template <bool> HWY_INLINE VI largestOf(const Loaded<Bf16> &source, Block block,
   const VI all = hn::Max(hn::BitCast(I(), low), hn::BitCast(I(), high));
   return i < block.end ? hn::Max(all, largestOfRest(source, i, block, nullptr)) : all;
 }
-#endif
 
 #if HWY_TARGET == HWY_AVX3
 HWY_INLINE __m512i largerHalves(__m512i a, __m512i b) {

@@ -42,28 +42,7 @@ HWY_INLINE V roundedOf(VU integers) { return hn::Sub(hn::BitCast(kF, integers), 
 
 #endif
 
-#if HWY_TARGET == HWY_SCALAR // one lane: half a byte at a time
-
-HWY_INLINE VU loadWords(const uint8_t *from) {
-  uint32_t word;
-  std::memcpy(&word, from, sizeof(word));
-  return hn::Set(U(), word);
-}
-HWY_INLINE void storeWords(VU words, uint8_t *to) {
-  const uint32_t word = hn::GetLane(words);
-  std::memcpy(to, &word, sizeof(word));
-}
-HWY_INLINE void storeBytes(VU values, uint8_t *to) { *to = static_cast<uint8_t>(hn::GetLane(values)); }
-HWY_INLINE void storePairs(VU values, uint8_t *to, int64_t i) {
-  const unsigned low = hn::GetLane(values) & 15;
-  *to = static_cast<uint8_t>(i % 2 ? (*to & 15) | low << 4 : low);
-}
-HWY_INLINE V loadPairs(const uint8_t *from, int64_t i, V unit) {
-  const int value = ((i % 2 ? *from >> 4 : *from & 15) ^ 8) - 8;
-  return hn::Mul(hn::Set(kF, static_cast<float>(value)), unit);
-}
-
-#else // pairs of lanes, seen as numbers of 64 bits; the first is at an even element
+// Pairs of lanes, seen as numbers of 64 bits; the first is at an even element.
 
 HWY_INLINE VU loadWords(const uint8_t *from) {
   return hn::BitCast(U(), hn::LoadU(hn::Repartition<uint8_t, U>(), from));
@@ -83,7 +62,7 @@ HWY_INLINE auto pairsOf(VU values) {
 HWY_INLINE void storeBytes(VU values, uint8_t *to) {
   _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(values.raw));
 }
-HWY_INLINE void storePairs(VU values, uint8_t *to, int64_t) {
+HWY_INLINE void storePairs(VU values, uint8_t *to) {
   _mm_storel_epi64(reinterpret_cast<__m128i *>(to), _mm512_cvtepi64_epi8(pairsOf(values).raw));
 }
 
@@ -93,22 +72,12 @@ HWY_INLINE void storeBytes(VU values, uint8_t *to) {
   const hn::Rebind<uint8_t, U> bytes;
   hn::StoreU(hn::TruncateTo(bytes, values), bytes, to);
 }
-HWY_INLINE void storePairs(VU values, uint8_t *to, int64_t) {
+HWY_INLINE void storePairs(VU values, uint8_t *to) {
   const auto pairs = pairsOf(values);
   const hn::Rebind<uint8_t, hn::RepartitionToWide<U>> bytes;
   hn::StoreU(hn::TruncateTo(bytes, pairs), bytes, to);
 }
-HWY_INLINE V loadPairs(const uint8_t *from, int64_t, V unit) {
-  const hn::RepartitionToWide<U> wide;
-  const hn::Rebind<uint8_t, decltype(wide)> bytes;
-  const hn::Rebind<uint32_t, decltype(wide)> words;
-  const auto pairs = hn::PromoteTo(wide, hn::PromoteTo(words, hn::LoadU(bytes, from)));
-  // Four bits to the top of each lane; what lies below them is shifted out, with the sign extended.
-  const auto tops = hn::Or(hn::ShiftLeft<28>(pairs), hn::ShiftLeft<56>(pairs));
-  return hn::Mul(hn::ConvertTo(kF, hn::ShiftRight<28>(hn::BitCast(I(), tops))), unit);
-}
 
-#endif
 #endif
 
 /// Where element i of a piece lies, i even or the values of 8 bits.
@@ -122,7 +91,7 @@ template <int bits> HWY_INLINE void storeValues(VU values, uint8_t *piece, int64
   if constexpr (bits == 8)
     storeBytes(values, to);
   else
-    storePairs(values, to, i);
+    storePairs(values, to);
   if (!whole)
     std::memcpy(piece + byteOf<bits>(i), part, bits == 8 ? count : (count + 1) / 2);
 }
@@ -164,7 +133,7 @@ template <int bits> struct Decoder {
     if constexpr (bits == 4)
       unit = hn::Mul(V{_mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1)}, unit);
   }
-  HWY_INLINE V pairs(const uint8_t *from, int64_t) const {
+  HWY_INLINE V pairs(const uint8_t *from) const {
     const __m512i bytes = _mm512_cvtepu8_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from)));
     const __m512i halves = _mm512_or_si512(bytes, _mm512_slli_epi64(bytes, 28));
     return V{_mm512_permutexvar_ps(halves, unit.raw)};
@@ -173,7 +142,15 @@ template <int bits> struct Decoder {
 #else
   V unit;
   HWY_INLINE explicit Decoder(float scale) : unit(hn::Set(kF, scale)) {}
-  HWY_INLINE V pairs(const uint8_t *from, int64_t i) const { return loadPairs(from, i, unit); }
+  HWY_INLINE V pairs(const uint8_t *from) const {
+    const hn::RepartitionToWide<U> wide;
+    const hn::Rebind<uint8_t, decltype(wide)> bytes;
+    const hn::Rebind<uint32_t, decltype(wide)> words;
+    const auto pairs = hn::PromoteTo(wide, hn::PromoteTo(words, hn::LoadU(bytes, from)));
+    // Four bits to the top of each lane; what lies below them is shifted out, with the sign extended.
+    const auto tops = hn::Or(hn::ShiftLeft<28>(pairs), hn::ShiftLeft<56>(pairs));
+    return hn::Mul(hn::ConvertTo(kF, hn::ShiftRight<28>(hn::BitCast(I(), tops))), unit);
+  }
   template <int shift> HWY_INLINE V ofWords(VU words) const {
     const auto tops = hn::BitCast(I(), hn::ShiftLeft<28 - shift>(words));
     return hn::Mul(hn::ConvertTo(kF, hn::ShiftRight<28>(tops)), unit);
@@ -193,7 +170,7 @@ template <int bits> struct Decoder {
       const auto values = hn::PromoteTo(I(), hn::LoadU(bytes, reinterpret_cast<const int8_t *>(from)));
       return hn::Mul(hn::ConvertTo(kF, values), unit);
     } else {
-      return pairs(from, i);
+      return pairs(from);
     }
   }
 };

@@ -42,43 +42,12 @@ HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const Bf16 *p) {
   return widenBf16(hn::LoadU(Half(), reinterpret_cast<const uint16_t *>(p)));
 }
 
-#if HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 using F16Element = hwy::float16_t;
 /// f16 as fp32, lane by lane, and back, as fromF16 and toF16.
 template <class D> HWY_INLINE hn::Vec<D> widenF16(D f, hn::Vec<hn::Rebind<F16Element, D>> halves) {
   return hn::PromoteTo(f, halves);
 }
 HWY_INLINE HWY_MAYBE_UNUSED auto f16Of(V v) { return hn::DemoteTo(hn::Rebind<F16Element, F>(), v); }
-#else
-// Highway's own emulation cuts instead of rounding: fromF16 and toF16 in vectors.
-using F16Element = uint16_t;
-template <class D> HWY_INLINE hn::Vec<D> widenF16(D f, hn::Vec<hn::Rebind<F16Element, D>> halves) {
-  const hn::RebindToUnsigned<D> u;
-  const hn::RebindToSigned<D> i;
-  const auto bits = hn::PromoteTo(u, halves);
-  const auto magnitude = hn::And(bits, hn::Set(u, 0x7FFF)), shifted = hn::ShiftLeft<13>(magnitude);
-  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u, 0x8000)));
-  const auto subnormal = hn::BitCast(u, hn::Mul(hn::ConvertTo(f, hn::BitCast(i, magnitude)), hn::Set(f, 0x1p-24f)));
-  const auto finite =
-      hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x400)), subnormal, hn::Add(shifted, hn::Set(u, 112u << 23)));
-  const auto special = hn::Or(shifted, hn::Set(u, 0x7F800000));
-  return hn::BitCast(f, hn::Or(sign, hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x7C00)), finite, special)));
-}
-HWY_INLINE HWY_MAYBE_UNUSED auto f16Of(V v) {
-  const U u;
-  const auto bits = hn::BitCast(u, v), magnitude = hn::And(bits, hn::Set(u, 0x7FFFFFFF));
-  const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(u, 1));
-  const auto normal = hn::ShiftRight<13>(hn::Add(hn::Sub(magnitude, hn::Set(u, (112u << 23) - 0xFFF)), odd));
-  const auto subnormal =
-      hn::Sub(hn::BitCast(u, hn::Add(hn::BitCast(kF, magnitude), hn::Set(kF, 0.5f))), hn::Set(u, 0x3F000000));
-  const auto special =
-      hn::IfThenElse(hn::Gt(magnitude, hn::Set(u, 0x7F800000)), hn::Set(u, 0x7E00), hn::Set(u, 0x7C00));
-  const auto finite = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x38800000)), subnormal, normal);
-  const auto half = hn::IfThenElse(hn::Lt(magnitude, hn::Set(u, 0x477FF000)), finite, special);
-  return hn::TruncateTo(hn::Rebind<F16Element, F>(),
-                        hn::Or(half, hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 0x8000))));
-}
-#endif
 template <class D> HWY_INLINE hn::Vec<D> loadF16(D f, const F16 *p) {
   return widenF16(f, hn::LoadU(hn::Rebind<F16Element, D>(), reinterpret_cast<const F16Element *>(p)));
 }
@@ -213,8 +182,7 @@ HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   // times 2^(n-1) by the exponent's bits, times 2: so that 2^128 overflows to infinity.
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
   const V scaled = hn::BitCast(kF, hn::Add(hn::BitCast(I(), power), exponent));
-  const V result = hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
-  return (HWY_TARGET & (HWY_EMU128 | HWY_SCALAR)) != 0 ? hn::IfThenElse(hn::IsNaN(x), x, result) : result;
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
 }
 
 /// 1 / (1 + e^-x), 2e-7.
@@ -300,14 +268,6 @@ HWY_INLINE HWY_MAYBE_UNUSED V keepFirst(V v, size_t count) {
   return count == lanes() ? v : hn::IfThenElseZero(hn::FirstN(kF, count), v);
 }
 
-/// Highway's emulated vectors begin with the lowest finite number: it is no lane's where all are -inf.
-HWY_INLINE HWY_MAYBE_UNUSED float maxOfLanes(V v) {
-  const V lowest = hn::Set(kF, -std::numeric_limits<float>::infinity());
-  if (HWY_TARGET == HWY_EMU128 && hn::AllTrue(kF, hn::Eq(v, lowest)))
-    return hn::GetLane(lowest);
-  return hn::GetLane(hn::MaxOfLanes(kF, v));
-}
-
 /// Largest of x[0, n); -inf if n is 0. A NaN may be passed over, unless all else is -inf: callers go on to sum e^x,
 /// which then is NaN.
 template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
@@ -322,7 +282,7 @@ template <typename T> HWY_INLINE float maxOf(const T *x, int64_t n) {
     d = hn::Max(d, loadVector(x + i + 3 * step));
   }
   forVectors(i, n, [&](int64_t k, size_t count) HWY_ATTR { a = hn::Max(a, loadPart(x + k, count, lowest)); });
-  const float top = maxOfLanes(hn::Max(hn::Max(a, b), hn::Max(c, d)));
+  const float top = hn::GetLane(hn::MaxOfLanes(kF, hn::Max(hn::Max(a, b), hn::Max(c, d))));
   for (int64_t k = 0; top == lowest && k < n; ++k)
     if (std::isnan(load(x[k])))
       return load(x[k]);
