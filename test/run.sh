@@ -12,7 +12,7 @@
 #   product  the Python package against torch, in build/torch (tools/setup.sh --torch installs it there: 1.5 GB)
 #   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
-#   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19, each file by itself
+#   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
 #   fuzz     the importer's reading of files and fused programs, fuzzed beside each other for half a minute, in that build
@@ -114,7 +114,7 @@ suite_asanlit() { asan && "${runner[@]}" lit build/asan; }
 # OpenMP's runtimes are not instrumented, so TSan does not see their barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
 suite_tsan() {
-  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_UNITY=OFF -DZC_SANITIZE=thread &&
+  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
     OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shares of threads: what a plan gives its queues shows in `inspect`, and no share changes a bit: a run on device cpu has the bits of sync,
 whose kernels all run on all threads, with the plan's shares, with the smallest and with none, on 1, 2, 3, 4 and 8 threads."""
-import pathlib, re, sys
+import os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, same_bits
@@ -64,6 +64,29 @@ def refused():
         raise Case(error)
 
 
+def waits(given, expected):
+    """What OpenMP is told of waiting, in the environment of a run: nothing was said in `given`, or something."""
+
+    def run():
+        plan = suite.compile(suite.models / "mlp" / "ts17.onnx", suite.dir / "waits.plan")
+        said = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        command = ("zero-run", plan, "--data", suite.models / "mlp" / "inputs.safetensors", "--steps", 10**6, "--out", suite.dir / "waits", "--overwrite")
+        with subprocess.Popen([str(word) for word in command], env={**said, **given}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                process.stderr.readline()  # it trains
+                found = pathlib.Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+                name = pathlib.Path(f"/proc/{process.pid}/comm").read_text().strip()
+            finally:
+                process.kill()
+        told = {key: value for key, _, value in (entry.partition("=") for entry in found) if key in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+        if told != expected or name != "zero-run":
+            raise Case(f"{name} has {told}")
+
+    return f"waits {given}", run
+
+
+suite.run([waits(given, expected) for given, expected in (({}, {"GOMP_SPINCOUNT": "1000"}), ({"GOMP_SPINCOUNT": "7"},) * 2,
+                                                          ({"OMP_WAIT_POLICY": "active"},) * 2)])
 suite.run([bits("gpt2", world, place, threads) for threads in (1, 2, 3, 4, 8) for place in PLACES for world in ((1, 2) if threads < 3 else (1,))])
 suite.run([bits("bert", 1, "delayed", 2), ("inspected", inspected), ("refused", refused)])
 suite.finish()

@@ -28,6 +28,22 @@ void guardStandardStreams() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+void waitBriefly(char **argv) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT"))
+    return;
+  // Beside other work the thread that is waited for has no core: the one that waits has it, for milliseconds at every
+  // kernel.
+  std::string self(PATH_MAX, '\0');
+  const ssize_t length = ::readlink("/proc/self/exe", self.data(), self.size());
+  if (length <= 0 || length == PATH_MAX)
+    return;
+  self.resize(static_cast<size_t>(length));
+  if (self.compare(self.rfind('/') + 1, 3, "ld-") == 0) // the loader, of which this program is an argument
+    return;
+  ::setenv("GOMP_SPINCOUNT", "1000", 0);
+  ::execv(self.c_str(), argv); // or goes on as it is
+}
+
 /// Who started this process, asked before main. In a container a launcher may well be number 1.
 static const pid_t parent = ::getppid();
 

@@ -10,6 +10,10 @@ namespace zc::run {
 /// Descriptors 0 to 2 exist afterwards, so that no file of ours takes their place; a closed pipe is an error of a
 /// write, not a signal.
 void guardStandardStreams();
+/// From now on a thread that waits for its team spins for 1,000 rounds (20 to 50 us), then sleeps. GCC's OpenMP would
+/// spin for 300,000; it is told when it is loaded, so the process begins once more. What OMP_WAIT_POLICY or
+/// GOMP_SPINCOUNT say stays.
+void waitBriefly(char **argv);
 /// This process does not outlive its parent: what a launcher started ends with it.
 void dieWithParent();
 /// Signals of a crash leave a backtrace in `file`, where its folder exists, before they end the process as they would.

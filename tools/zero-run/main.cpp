@@ -53,6 +53,7 @@ static Status guarded(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   guardStandardStreams();
+  waitBriefly(argv);
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
