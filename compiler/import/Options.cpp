@@ -81,7 +81,7 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   list.add("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)");
   form(
       "limit", "NAME=N", [](const std::string &text, ImportOptions &options) { return setLimit(options.limits, text); },
-      "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, ...");
+      "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, hard-links, ...");
   form("trainable", "GLOB|+GLOB", readTrainable,
        "only initializers of these names train; +GLOB: these too. A name wins over a glob, the longer glob, the later");
   form("frozen", "GLOB", readFrozen, "initializers of these names do not train");

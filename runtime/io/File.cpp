@@ -49,6 +49,7 @@ Result<File> File::adopt(Descriptor fd, const std::string &path) {
   if (!S_ISREG(info.st_mode))
     return makeError(Code::badInput, 802, "\"" + path + "\" is not a regular file");
   file.bytes = info.st_size;
+  file.links = info.st_nlink;
   return file;
 }
 

@@ -31,6 +31,8 @@ public:
 
   /// Bytes when it was opened.
   int64_t size() const { return bytes; }
+  /// Names that it had then; with more than one it is a file of somewhere else as well.
+  uint64_t hardLinks() const { return links; }
   const std::string &path() const { return name; }
   bool isOpen() const { return fd.isOpen(); }
   /// Reads exactly `count` bytes from `offset`. Allocates only on failure. Errors: badInput out of bounds, io.
@@ -47,6 +49,7 @@ private:
   Descriptor fd;
   Descriptor direct; ///< the same file with O_DIRECT; not open: not used
   int64_t bytes = 0;
+  uint64_t links = 0;
   std::string name;
 };
 

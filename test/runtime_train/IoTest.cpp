@@ -59,6 +59,17 @@ TEST(File, StaysBeneathTheFolder) {
     EXPECT_EQ(File::openBeneath(model, name).error().code, Code::badInput) << name;
 }
 
+TEST(File, CountsItsOwnNamesAndNotThoseOfItsPlace) {
+  TempFolder folder;
+  const std::string path = folder.write("data", "d"), other = folder.write("other", "o");
+  std::filesystem::create_hard_link(other, folder.path + "/linked");
+  auto file = File::openBeneath(folder.path, "data");
+  ASSERT_OK(file);
+  std::filesystem::rename(other, path); // another file has the name by now
+  EXPECT_EQ(file->hardLinks(), 1u);
+  EXPECT_EQ(File::openBeneath(folder.path, "data")->hardLinks(), 2u);
+}
+
 TEST(OutputFile, AppearsCompleteOrNotAtAll) {
   TempFolder folder;
   std::string path = folder.write("out", "old");

@@ -17,6 +17,7 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
                              {"depth", &ImportLimits::depth},
                              {"name-bytes", &ImportLimits::nameBytes},
                              {"rank", &ImportLimits::rank},
+                             {"hard-links", &ImportLimits::hardLinks},
                              {"folded-elements", &ImportLimits::foldedElements},
                              {"folding-work", &ImportLimits::foldingWork}};
   size_t equals = text.find('=');

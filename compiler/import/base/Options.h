@@ -20,6 +20,7 @@ struct ImportLimits {
   int64_t nodeAttributes = 100000;
   int64_t nameBytes = 4096;
   int64_t rank = 64;
+  int64_t hardLinks = 1; ///< names of a file of external data
   int64_t tensorBits = int64_t(1) << 48;
   int64_t foldedElements = 65536;         ///< of one constant
   int64_t foldingWork = int64_t(6) << 20; ///< elements of constants computed over a whole import

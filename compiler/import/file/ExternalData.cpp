@@ -3,30 +3,39 @@
 #include "compiler/import/base/Errors.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SHA1.h"
 
 #include <charconv>
 #include <map>
-#include <sys/stat.h>
 
 using namespace zc;
 using namespace zc::importer;
 
-Result<FileReader> zc::importer::openExternal(const std::string &folder, const std::string &relative,
+/// Caches of models have folders of links into another one, where files have other names.
+static std::string helpOnFolder(const ModelFile &model) {
+  const std::string copy = "cp -rL makes a copy of a folder of links, as caches of models have them";
+  if (llvm::sys::fs::is_symlink_file(model.path))
+    return "the model is a link into \"" + model.folder + "\", whose files count: " + copy;
+  return "external data must be files in the model's folder: " + copy;
+}
+
+Result<FileReader> zc::importer::openExternal(const ModelFile &model, const std::string &relative,
                                               const std::string &where) {
-  auto refuse = [&](const std::string &problem) {
-    return badFile(badExternal, "external data location '" + relative.substr(0, 200) + "': " + problem, where,
-                   "external data must lie in the model's folder");
+  auto refuse = [&](const std::string &problem, const std::string &help) {
+    return badFile(badExternal, "external data location '" + relative.substr(0, 200) + "': " + problem, where, help);
   };
   if (!isValidUtf8(relative))
-    return refuse("is not UTF-8");
-  auto file = io::File::openBeneath(folder, relative);
+    return refuse("is not UTF-8", "external data must lie in the model's folder");
+  auto file = io::File::openBeneath(model.folder, relative);
   if (!file.ok())
-    return refuse(file.error().message);
+    return refuse(file.error().message, helpOnFolder(model));
   // A second name could be a file elsewhere that the model's author may not read himself.
-  struct stat info;
-  if (stat(file->path().c_str(), &info) != 0 || info.st_nlink != 1)
-    return refuse("the file has other names (hard links)");
+  if (file->hardLinks() > model.mostLinks)
+    return refuse("the file has " + std::to_string(file->hardLinks()) + " names (hard links), at most " +
+                      std::to_string(model.mostLinks) + " are allowed",
+                  "if nobody else could link it, --limit hard-links=" + std::to_string(file->hardLinks()) +
+                      " takes it; or copy it");
   return FileReader(std::move(*file));
 }
 
@@ -79,7 +88,7 @@ Result<ExternalRange> zc::importer::resolveExternal(const ModelFile &model, cons
                    "external data has length " + std::to_string(range.bytes) + ", but the shape needs " +
                        std::to_string(neededBytes) + " bytes",
                    where);
-  auto file = openExternal(model.folder, range.file, where);
+  auto file = openExternal(model, range.file, where);
   if (!file.ok())
     return file.error();
   int64_t size = static_cast<int64_t>(file->size());

@@ -17,8 +17,8 @@ struct ExternalRange {
 Result<ExternalRange> resolveExternal(const ModelFile &model, const onnxpb::Tensor &tensor, int64_t neededBytes,
                                       const std::string &where);
 
-/// Opens `relative` beneath `folder`: no absolute path, no "..", no symbolic link in any component, a regular file with
-/// one name.
-Result<FileReader> openExternal(const std::string &folder, const std::string &relative, const std::string &where);
+/// Opens `relative` beneath the model's folder: no absolute path, no "..", no symbolic link in any component, a regular
+/// file with one name, or as many as --limit hard-links=N takes.
+Result<FileReader> openExternal(const ModelFile &model, const std::string &relative, const std::string &where);
 
 } // namespace zc::importer

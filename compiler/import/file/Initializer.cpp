@@ -193,7 +193,7 @@ Result<HostTensor> zc::importer::readTensor(ModelFile &model, const TensorInfo &
   if (info.sourceFile.empty()) {
     bytes = info.tensor->raw_data();
   } else if (info.tensor->data_location() == 1) {
-    auto file = openExternal(model.folder, info.sourceFile, where);
+    auto file = openExternal(model, info.sourceFile, where);
     if (!file.ok())
       return file.error();
     ok = file->append(info.sourceOffset, info.bytes, bytes);

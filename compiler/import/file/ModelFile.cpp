@@ -200,6 +200,7 @@ ModelFile::ModelFile() : arena(largeBlocks()), model(*google::protobuf::Arena::C
 Result<std::unique_ptr<ModelFile>> zc::importer::openModel(const std::string &path, const ImportLimits &limits) {
   auto file = std::make_unique<ModelFile>();
   file->path = path;
+  file->mostLinks = static_cast<uint64_t>(limits.hardLinks);
   auto reader = openLimited(path, limits);
   if (!reader.ok())
     return reader.error();

@@ -30,9 +30,10 @@ struct ModelFile {
 
   static constexpr uint64_t inlineBytes = 1024;
 
-  std::string path;   ///< as given, for messages
-  std::string folder; ///< absolute, symbolic links resolved
-  std::string name;   ///< file name within `folder`
+  std::string path;       ///< as given, for messages
+  std::string folder;     ///< absolute, symbolic links resolved
+  std::string name;       ///< file name within `folder`
+  uint64_t mostLinks = 1; ///< hard ones of a file of external data
   uint64_t bytes = 0;
   uint64_t hash = 0; ///< XXH3-64
   FileReader file;

@@ -34,7 +34,7 @@ const FileReader *ParameterBytes::fileOf(const TensorInfo &info) {
     return &model.file;
   auto found = files.find(info.sourceFile);
   if (found == files.end()) {
-    auto opened = openExternal(model.folder, info.sourceFile, model.path);
+    auto opened = openExternal(model, info.sourceFile, model.path);
     if (!opened.ok())
       return nullptr;
     found = files.try_emplace(info.sourceFile, std::move(*opened)).first;

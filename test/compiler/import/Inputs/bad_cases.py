@@ -180,7 +180,18 @@ for location in ("../secret.bin", "a/../../secret.bin", folder + "/secret.bin", 
     check(f"34 {location[:40]!r}", outside(("location", location)), 3, '"w"', "external data")
 for location in ("link.bin", "up/secret.bin", "/proc/self/fd/0"):
     check(f"35 {location}", outside(("location", location)), 3, '"w"', "external data")
-check("36 hard link", outside(("location", "hard.bin")), 3, '"w"', "hard link")
+check("36 hard link", outside(("location", "hard.bin")), 3, '"w"', "the file has 2 names (hard links), at most 1", "--limit hard-links=2 takes it")
+check("36 told so", outside(("location", "hard.bin")), 0, flags=["--limit", "hard-links=2"])
+check("35 help", outside(("location", "link.bin")), 3, "cp -rL")
+for name in ("blobs", "snapshots"):  # as Hugging Face's cache has them
+    os.makedirs(f"{folder}/cache/{name}")
+for name, blob in (("model.onnx", "0a"), ("w.bin", "1b")):
+    os.symlink(f"../blobs/{blob}", f"{folder}/cache/snapshots/{name}")
+shutil.copy(here + "w.bin", folder + "/cache/blobs/1b")
+cached = folder + "/cache/snapshots/model.onnx"
+check("35 cache", outside(("location", "w.bin")), 3, "the model is a link into", "/cache/blobs", "cp -rL", path=cached)
+subprocess.run(["cp", "-rL", folder + "/cache/snapshots", folder + "/copied"], check=True)
+check("35 copied", None, 0, path=folder + "/copied/model.onnx")
 for location in ("pipe", "socket", "/dev/zero"):
     check(f"37 {location}", outside(("location", location)), 3, '"w"', "external data")
 for value in ("-1", "0x10", "1e30", "1 ", "8junk", "99999999999999999999"):
