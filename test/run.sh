@@ -3,6 +3,7 @@
 #   test/run.sh                 all suites below, in this order
 #   test/run.sh --quick         format, unit and lit on the Release build
 #   test/run.sh SUITE...        only these
+#   test/run.sh --build SUITE...  builds what tsan, asan or fuzz need, and tests nothing
 #
 #   format   clang-format over all C++
 #   unit     gtest programs of the Release build, all targets built
@@ -20,13 +21,13 @@
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
 # before somebody stops it: the longest, asan, takes half an hour on two slow cores. Suites that are named always run.
-# Build folders: build/{release,asan,tsan}. Exit code 1 if anything failed or a suite ran nothing.
+# What the sanitizers' suites need is built beside the others, of what these leave of the cores. Build folders: build/{release,asan,tsan}. Exit code 1 if anything failed or a suite ran nothing.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 all=(format unit lit conformance e2e killsweep product cluster tsan asan asanlit fuzz)
 by_name=(cuda)
 
-suites=() kills=30
+suites=() kills=30 builds_only=''
 while (($#)); do
   a=$1
   shift
@@ -37,6 +38,7 @@ while (($#)); do
     shift
     ;;
   --quick) suites+=(format unit lit) ;;
+  --build) builds_only=1 ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
   *)
     [[ " ${all[*]} ${by_name[*]} " == *" $a "* ]] || { echo "run.sh: no suite \"$a\"; there are: ${all[*]} ${by_name[*]}" >&2; exit 2; }
@@ -109,12 +111,16 @@ asan() { build asan "$@" -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=add
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
 export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS=suppressions=$PWD/test/support/lsan.supp:print_suppressions=0
+build_asan() { asan; }
 suite_asan() { asan && "${runner[@]}" ctest build/asan; }
 suite_asanlit() { asan && "${runner[@]}" lit build/asan; }
 # OpenMP's runtimes are not instrumented, so TSan does not see their barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
+build_tsan() {
+  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread
+}
 suite_tsan() {
-  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread &&
+  build_tsan &&
     OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 
@@ -129,10 +135,11 @@ fuzz() {
   return "$code"
 }
 
+build_fuzz() { asan zc-fuzz-import zc-fuzz-fused; }
 suite_fuzz() {
   local target passed=0 failed=0
   local -A running
-  asan zc-fuzz-import zc-fuzz-fused || return
+  build_fuzz || return
   for target in import fused; do
     fuzz "$target" &
     running[$target]=$!
@@ -167,12 +174,34 @@ suite_cuda() {
 
 tools/setup.sh || { echo "0 passed, 1 failed"; exit 1; }
 
+if [[ $builds_only ]]; then
+  export ZC_TEST_FAILURES=/dev/null
+  for s in "${suites[@]}"; do
+    declare -F "build_$s" >/dev/null || { echo "run.sh: $s has no build of its own; tsan, asan and fuzz have" >&2; exit 2; }
+    "build_$s" || exit
+  done
+  exit
+fi
+
+# Many tests wait more than they compute. Of a group of its own, so that it ends with this script.
+beside=''
+build_beside() {
+  set -m
+  nice -n 19 test/run.sh --build tsan asan fuzz >/dev/null 2>&1 &
+  beside=$!
+  set +m
+}
+await_beside() {
+  [[ $beside ]] || return
+  wait "$beside" # what failed there fails again, and is shown
+  beside=''
+}
 table=$(printf '%-11s %8s %8s %8s %8s' suite passed failed skipped seconds)
 sum_passed=0 sum_failed=0 sum_skipped=0
 results=$(mktemp)
 export ZC_TEST_FAILURES
 ZC_TEST_FAILURES=$(mktemp)
-trap 'rm -f "$results" "$ZC_TEST_FAILURES"' EXIT
+trap '[[ ! $beside ]] || kill -- "-$beside" 2>/dev/null; rm -f "$results" "$ZC_TEST_FAILURES"' EXIT
 for s in "${suites[@]}"; do
   printf '\n== %s\n' "$s"
   began=$SECONDS
@@ -182,6 +211,7 @@ for s in "${suites[@]}"; do
     ((++sum_skipped))
     continue
   fi
+  if [[ $s == *san* || $s == fuzz ]]; then await_beside; fi
   "suite_$s" 2>&1 | tee "$results"
   code=${PIPESTATUS[0]}
   if [[ $(tail -n 1 "$results") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
@@ -192,6 +222,7 @@ for s in "${suites[@]}"; do
   # Failed without a failed test: it did not build, or ran nothing.
   ((code != 0 && f == 0)) && f=1
   table+=$'\n'$(printf '%-11s %8d %8d %8d %8d' "$s" "$p" "$f" "$k" $((SECONDS - began)))
+  if [[ $s == unit && " ${suites[*]} " == *" asan "* ]]; then build_beside; fi
   sum_passed=$((sum_passed + p)) sum_failed=$((sum_failed + f)) sum_skipped=$((sum_skipped + k))
 done
 

@@ -2,7 +2,7 @@
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
 against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults; then figures
 (figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
-import argparse, concurrent.futures, itertools, os, pathlib, re, shutil, subprocess, sys, time
+import argparse, concurrent.futures, itertools, os, pathlib, re, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
@@ -252,27 +252,53 @@ def memory_taken(mebibytes, planned, expected):
     return message
 
 
-def interrupted():
-    """SIGTERM while the GPU is at work, graphs being launched (from the third step on): the run saves, ends by itself, and says so."""
-    plan, out = compiled("gpt2", "--world-size", 2, "--zero-stage", 3), suite.dir / "term"
-    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "-n", 2, "--device", STREAMS, "--steps", 100000, "--quiet",
-                                          "--data", suite.models / "gpt2/inputs.safetensors"])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def signalled(out, steps, number, *more):
+    """Sent to a run while the GPU is at work, graphs being launched (from the third step on): its exit code, and the steps it had made before."""
+    plan = compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
+    run = subprocess.Popen(list(map(str, [suite.bin / "zero-run", plan, "--out", out, "-n", 2, "--device", STREAMS, "--steps", steps, "--quiet",
+                                          "--data", suite.models / "gpt2/inputs.safetensors", *more])), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     patience = time.monotonic() + 60
     while steps_of(out) < 3 and run.poll() is None and time.monotonic() < patience:
-        time.sleep(0.05)
+        time.sleep(0.01)
     stood = steps_of(out)
-    run.terminate()
+    run.send_signal(number)
     try:
         _, err = run.communicate(timeout=60)
     except subprocess.TimeoutExpired:
         run.kill()
         raise Case("it does not end")
-    if stood < 3 or run.returncode != PREEMPTED:
-        raise Case(f"exit code {run.returncode}, asked to end after {stood} steps: {err[-500:]}")
-    saved = [folder.name for folder in out.glob("step-*")]
-    if not saved:
-        raise Case(f"no checkpoint in {out}")
-    return f"after step {steps_of(out)}, saved {', '.join(saved)}"
+    return run.returncode, stood, err
+
+
+def interrupted(number):
+    """The run saves, ends by itself, and says so."""
+    def run():
+        out = suite.dir / f"interrupted-{number}"
+        code, stood, err = signalled(out, 100000, number)
+        if stood < 3 or code != PREEMPTED:
+            raise Case(f"exit code {code}, asked to end after {stood} steps: {err[-500:]}")
+        saved = [folder.name for folder in out.glob("step-*")]
+        if not saved:
+            raise Case(f"no checkpoint in {out}")
+        return f"after step {steps_of(out)}, saved {', '.join(saved)}"
+    return run
+
+
+def killed():
+    """At once, and gone on with from its newest checkpoint: the bits of a run that nobody disturbed."""
+    steps, out, plan = 40, suite.dir / "killed", compiled("gpt2", "--world-size", 2, "--zero-stage", 3)
+    saving = ("--save-every", 2)
+    code, stood, err = signalled(out, steps, signal.SIGKILL, *saving)
+    if code != -signal.SIGKILL or stood < 3:
+        raise Case(f"exit code {code} after {stood} steps: {err[-500:]}")
+    weights = []
+    for folder in (out, suite.dir / "undisturbed"):
+        suite.tool("zero-run", plan, "--out", folder, "-n", 2, "--device", STREAMS, "--steps", steps, "--quiet", "--data",
+                   suite.models / "gpt2/inputs.safetensors", "--resume", "auto", *saving)
+        suite.tool("zero-run", "export", folder / "final", "--safetensors", folder / "exported.safetensors")
+        weights.append((folder / "exported.safetensors").read_bytes())
+    same("weights", *weights)
+    return f"killed after step {stood}"
 
 
 MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet")[: 1 if own.device == "fake" else None] if (suite.models / model).is_dir()]
@@ -292,7 +318,8 @@ checks = {
     "tiers": [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS],
     "faults": [("a token out of range", bad_label),
                ("no memory for a context", lambda: memory_taken(200, lambda: (compiled("gpt2"), suite.models / "gpt2/inputs.safetensors"), "CUDA's context")),
-               ("no memory for the plan", lambda: memory_taken(1500, large, "")), ("SIGTERM", interrupted)],
+               ("no memory for the plan", lambda: memory_taken(1500, large, "")), ("SIGTERM", interrupted(signal.SIGTERM)),
+               ("Ctrl-C", interrupted(signal.SIGINT)), ("SIGKILL", killed)],
     "sanitizer": [("kernels of each family", sanitizer)],
 }
 for name in (name for name in CHECKS if name != "sanitizer"):
