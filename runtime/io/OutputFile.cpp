@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -49,6 +51,12 @@ void OutputFile::openDirect() {
   direct = Descriptor(::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
 }
 
+static bool isAlive(std::string_view process) {
+  pid_t id = 0;
+  auto [end, failure] = std::from_chars(process.data(), process.data() + process.size(), id);
+  return failure == std::errc() && id > 0 && (::kill(id, 0) == 0 || errno == EPERM);
+}
+
 bool isLeftover(std::string_view name) {
   constexpr std::string_view mark = ".tmp-";
   size_t at = name.rfind(mark);
@@ -58,7 +66,7 @@ bool isLeftover(std::string_view name) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
   };
   return at != 0 && dash != std::string_view::npos && isNumber(numbers.substr(0, dash)) &&
-         isNumber(numbers.substr(dash + 1));
+         isNumber(numbers.substr(dash + 1)) && !isAlive(numbers.substr(0, dash));
 }
 
 /// errno, 0: it is open.

@@ -41,8 +41,8 @@ public:
   const std::string &temporaryName() const { return temporary; }
   /// fsync alone. Errors: io.
   Status flush();
-  /// fsync, rename onto the target, fsync of the folder. Errors: io; after one of the folder's the new file is there, but
-  /// a power cut may bring the old one back.
+  /// fsync, rename onto the target, fsync of the folder. Errors: io; after one of the folder's the new file is there,
+  /// but a power cut may bring the old one back.
   Status commit();
   int64_t size() const { return position; }
 
@@ -58,9 +58,11 @@ private:
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
-/// Is `name`, without folders, what OutputFile::create leaves when its process is killed?
+/// Is `name`, without folders, what OutputFile::create left when its process was killed? What a process of this machine
+/// may still be writing is not; of one that has taken the number of the one that was killed neither.
 bool isLeftover(std::string_view name);
-/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to. Errors: io.
+/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to. Errors:
+/// io.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 /// Copies `from` whole into `to` (both still open afterwards).
 Status copyInto(OutputFile &to, const File &from);

@@ -50,7 +50,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                : io::errnoError(Code::io, 939, "cannot lock", path, errno);
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
-  // Under the lock: who wrote them was killed.
+  // No other run is here, but an evaluation or an export may be writing into the folder, which take no lock.
   std::error_code failed;
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;

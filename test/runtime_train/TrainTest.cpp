@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 using namespace zc;
 using namespace zc::test;
@@ -245,16 +246,21 @@ TEST(Train, OneRunPerFolder) {
   EXPECT_EQ(fixture.run().error().code, Code::usage);
 }
 
-/// What a kill in the middle of writing a file leaves is taken away by the next run; other files are not touched.
+/// What a kill in the middle of writing a file leaves is taken away by the next run; other files are not touched, nor
+/// what another process is about to put there.
 TEST(Train, LeftoversOfAKilledRunGo) {
   Trained fixture;
   std::string out = fixture.options.out;
   std::filesystem::create_directories(out);
-  for (const char *name : {"metrics.jsonl.tmp-123-0", "notes.tmp-txt", "a.tmp-12", ".tmp-1-2"})
+  // Linux numbers at most 2^22 processes.
+  const std::string killed = "metrics.jsonl.tmp-4194305-0",
+                    writing = "eval.json.tmp-" + std::to_string(::getpid()) + "-0";
+  for (const std::string &name :
+       std::vector<std::string>{killed, writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
     std::ofstream(out + "/" + name) << "x";
   ASSERT_OK(RunFolder::open(out));
-  EXPECT_FALSE(std::filesystem::exists(out + "/metrics.jsonl.tmp-123-0"));
-  for (const char *name : {"notes.tmp-txt", "a.tmp-12", ".tmp-1-2"})
+  EXPECT_FALSE(std::filesystem::exists(out + "/" + killed));
+  for (const std::string &name : std::vector<std::string>{writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
     EXPECT_TRUE(std::filesystem::exists(out + "/" + name)) << name;
 }
 

@@ -167,7 +167,7 @@ class Folders(ZeroRunTest):
     def test_what_a_run_replaces_or_sweeps_is_no_input(self):
         """All that it writes under a name of its own, what it sweeps of another run's remains, and the folder in a file's place."""
         tokens, data, out = bytes(range(4)) * 64, (self.dir / "data.safetensors").read_bytes(), self.dir / "mine"
-        files = {name: tokens for name in ("metrics.jsonl", "trace.json", "profile.html", "flight-recorder.json", "crash-rank-0.txt", ".lock", "x.tmp.1.2")}
+        files = {name: tokens for name in ("metrics.jsonl", "trace.json", "profile.html", "flight-recorder.json", "crash-rank-0.txt", ".lock", "x.tmp-4194305-2")}
         files |= {f"{name}/d.safetensors": data for name in ("step-7.tmp", "step-7.removed", "final.old", "best.tmp")}
         for name, content in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
