@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <sched.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -112,6 +113,14 @@ uint64_t oomKills(const std::string &root) {
   if (!kills)
     kills = numberOf(root + "/proc/vmstat", "oom_kill ");
   return static_cast<uint64_t>(*kills) + (failpoint("memory.events") ? 1 : 0);
+}
+
+void raiseOpenFiles() {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit); // else there are as many as before
+  }
 }
 
 CpuLimit cpuLimit(const std::string &root) {

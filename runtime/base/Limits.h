@@ -25,6 +25,9 @@ MemoryLimit memoryAvailable(const std::string &root = "");
 /// (memory.events, memory.oom_control), or on the machine where there is none.
 uint64_t oomKills(const std::string &root = "");
 
+/// As many files may be open from now on as the system lets this process ask for.
+void raiseOpenFiles();
+
 struct CpuLimit {
   int cores = 1;        ///< that the affinity mask lets this process run on
   bool isBound = false; ///< some of the machine's only: they are this process's own

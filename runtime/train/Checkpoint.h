@@ -53,19 +53,11 @@ Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communi
 /// `samePlan`: it was this plan. Errors: corrupt (what is in place then is of no use), io.
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest, bool samePlan);
 
-/// The files of a checkpoint, open: there, beneath its folder, with the sizes that its manifest says.
-class CheckpointFiles {
-public:
-  /// Errors: corrupt, io.
-  Status open(const Manifest &manifest);
-  const io::File &at(const std::string &name) const { return files.at(name); }
-
-private:
-  std::string folder;
-  std::map<std::string, io::File> files;
-};
+/// One of a checkpoint's files: there, beneath its folder, with the size that its manifest says. There may be one per
+/// rank, and all ranks of a process may load at once: who looks at many has few of them open. Errors: corrupt, io.
+Result<io::File> openCheckpointFile(const Manifest &manifest, const std::string &name);
 /// Of bytes whose hash is another than the manifest says; `tensor` is empty of a head.
-Error wrongHash(const io::File &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
+Error wrongHash(const std::string &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
                 uint64_t expected);
 
 /// What only one rank has: a slice that its own file holds.

@@ -60,6 +60,7 @@ private:
   void findTargets();
   void addTarget(State state, const planpb::Parameter &parameter, const Store &store);
   Status findTasks();
+  Status openFiles();
   Error missing(const Key &key) const;
   void findTransfers();
   Status clearRest();
@@ -72,7 +73,7 @@ private:
   RankExecutor &executor;
   const planpb::Plan &plan;
   const Manifest &manifest;
-  CheckpointFiles files;
+  std::map<std::string, io::File> files; ///< of the tasks
   std::map<Key, Destination> destinations;
   std::vector<Task> tasks;                        ///< in the order of files and of their bytes
   std::vector<size_t> ends;                       ///< of the tasks that are read at once
@@ -123,7 +124,7 @@ Status Restore::findTasks() {
     }
     const Destination &destination = known->second;
     if (tensor.type.dims != destination.type.dims || !convertible(tensor.type.dtype, destination.type.dtype))
-      return wrongTensor(tensor.name, files.at(tensor.file).path());
+      return wrongTensor(tensor.name, manifest.folder + "/" + tensor.file);
     found[known->first] = true;
     for (const Manifest::Piece &piece : tensor.pieces)
       for (const SlicePart &target : destination.targets)
@@ -135,6 +136,19 @@ Status Restore::findTasks() {
   for (const auto &[key, destination] : destinations)
     if (!found.count(key))
       return missing(key);
+  return Status::success();
+}
+
+Status Restore::openFiles() {
+  for (const Task &task : tasks) {
+    if (files.count(task.tensor->file))
+      continue;
+    auto opened = openCheckpointFile(manifest, task.tensor->file);
+    if (!opened)
+      return opened.error();
+    opened->openDirect();
+    files.emplace(task.tensor->file, std::move(*opened));
+  }
   return Status::success();
 }
 
@@ -201,8 +215,8 @@ Status Restore::read(int worker, const Task &task, int64_t position, int64_t byt
 Status Restore::check(const Task &task, uint64_t hash) const {
   if (hash == task.piece->hash)
     return Status::success();
-  return wrongHash(files.at(task.tensor->file), task.tensor->name, task.piece->offset, uint64_t(bytesOf(task)), hash,
-                   task.piece->hash);
+  return wrongHash(files.at(task.tensor->file).path(), task.tensor->name, task.piece->offset, uint64_t(bytesOf(task)),
+                   hash, task.piece->hash);
 }
 
 Status Restore::load(int worker, size_t first, size_t end) {
@@ -248,9 +262,9 @@ Status Restore::clearRest() {
 }
 
 Status Restore::run() {
-  ZC_RETURN_IF_ERROR(files.open(manifest));
   findTargets();
   ZC_RETURN_IF_ERROR(findTasks());
+  ZC_RETURN_IF_ERROR(openFiles());
   findTransfers();
   ZC_RETURN_IF_ERROR(clearRest());
   return forEachOf(ends.size(), int(buffers.size()),

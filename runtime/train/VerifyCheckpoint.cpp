@@ -4,8 +4,10 @@
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <optional>
 #include <sys/stat.h>
 
 namespace zc::train {
@@ -96,55 +98,68 @@ Result<io::File> openPart(const std::string &folder, const std::string &name) {
 
 /// A part of a file under one hash, of those that are to be looked at.
 struct Part {
-  const io::File *file;
+  const std::string *file;
   const Block *block;
+};
+
+/// The file that a worker is at.
+struct Opened {
+  std::optional<io::File> file;
+  const std::string *name = nullptr;
+
+  Status open(const Manifest &manifest, const std::string *wanted) {
+    if (name == wanted)
+      return Status::success();
+    file.reset(), name = nullptr;
+    auto opened = openCheckpointFile(manifest, *wanted);
+    if (!opened)
+      return opened.error();
+    file = std::move(*opened), name = wanted;
+    return Status::success();
+  }
 };
 
 } // namespace
 
-Status CheckpointFiles::open(const Manifest &manifest) {
-  folder = manifest.folder;
-  if (!manifest.files.count(fileOf(State::weights)))
-    return broken(folder, "\"" + fileOf(State::weights) + "\" is not listed");
-  for (const auto &[name, file] : manifest.files) {
-    auto opened = openPart(folder, name);
-    if (!opened)
-      return opened.error();
-    if (uint64_t(opened->size()) != file.bytes)
-      return broken(opened->path(),
-                    "it has " + std::to_string(opened->size()) + " bytes instead of " + std::to_string(file.bytes));
-    opened->openDirect();
-    files.emplace(name, std::move(*opened));
-  }
-  return Status::success();
+Result<io::File> openCheckpointFile(const Manifest &manifest, const std::string &name) {
+  auto listed = manifest.files.find(name);
+  if (listed == manifest.files.end())
+    return broken(manifest.folder, "\"" + name + "\" is not listed");
+  auto opened = openPart(manifest.folder, name);
+  if (opened && uint64_t(opened->size()) != listed->second.bytes)
+    return broken(opened->path(), "it has " + std::to_string(opened->size()) + " bytes instead of " +
+                                      std::to_string(listed->second.bytes));
+  return opened;
 }
 
-Error wrongHash(const io::File &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
+Error wrongHash(const std::string &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
                 uint64_t expected) {
   std::string what = tensor.empty() ? "of its head" : "of tensor \"" + tensor + "\"";
-  return broken(file.path(), "the hash " + what + " (" + std::to_string(bytes) + " bytes from byte " +
-                                 std::to_string(offset) + ") is " + io::hexOf(is) + " instead of " +
-                                 io::hexOf(expected));
+  return broken(file, "the hash " + what + " (" + std::to_string(bytes) + " bytes from byte " + std::to_string(offset) +
+                          ") is " + io::hexOf(is) + " instead of " + io::hexOf(expected));
 }
 
 static Status verify(const Manifest &manifest, bool headsOnly) {
   std::map<std::string, std::vector<Block>> blocks;
-  CheckpointFiles files;
+  if (!manifest.files.count(fileOf(State::weights)))
+    return broken(manifest.folder, "\"" + fileOf(State::weights) + "\" is not listed");
   ZC_RETURN_IF_ERROR(blocksOf(manifest, blocks));
-  ZC_RETURN_IF_ERROR(files.open(manifest));
-  std::vector<Part> parts;
+  std::vector<Part> parts; // of every file its head at least
   for (const auto &[name, list] : blocks)
     for (const Block &block : list)
       if (!block.tensor || !headsOnly)
-        parts.push_back({&files.at(name), &block});
-  return forEachOf(parts.size(), 4, [&](int, size_t i) -> Status {
+        parts.push_back({&name, &block});
+  std::array<Opened, 4> opened; // by worker
+  return forEachOf(parts.size(), int(opened.size()), [&](int worker, size_t i) -> Status {
     const Block &block = *parts[i].block;
-    auto hash = io::hashOf(*parts[i].file, int64_t(block.offset), int64_t(block.bytes));
+    Opened &part = opened[size_t(worker)];
+    ZC_RETURN_IF_ERROR(part.open(manifest, parts[i].file));
+    auto hash = io::hashOf(*part.file, int64_t(block.offset), int64_t(block.bytes));
     if (!hash)
       return hash.error();
     if (*hash == block.hash)
       return Status::success();
-    return wrongHash(*parts[i].file, block.tensor ? block.tensor->name : "", block.offset, block.bytes, *hash,
+    return wrongHash(part.file->path(), block.tensor ? block.tensor->name : "", block.offset, block.bytes, *hash,
                      block.hash);
   });
 }

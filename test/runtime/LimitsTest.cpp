@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace zc;
@@ -137,3 +138,14 @@ TEST_F(Limits, ThreadsOfRanksThatShareAMachine) {
 }
 
 } // namespace
+
+TEST(OpenFiles, AreAsManyAsTheProcessMayAskFor) {
+  struct rlimit before = {}, after = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit low = {64, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  raiseOpenFiles();
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+}

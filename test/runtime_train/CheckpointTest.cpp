@@ -4,6 +4,7 @@
 #include "runtime/train/Checkpoint.h"
 
 #include <nlohmann/json.hpp>
+#include <sys/resource.h>
 
 using namespace zc;
 using namespace zc::test;
@@ -428,3 +429,30 @@ static void goesOnWithTheSameBits(bool isTiled) {
 
 TEST(Checkpoint, WhatIsCutOverTheModelAxisGoesOnWithTheSameBits) { goesOnWithTheSameBits(/*isTiled=*/false); }
 TEST(Checkpoint, WhatIsCutAndTiledGoesOnWithTheSameBits) { goesOnWithTheSameBits(/*isTiled=*/true); }
+
+/// Each rank has a file of its own in it, of which the others open none.
+TEST(Checkpoint, ManyRanksOfAProcessOpenFewFiles) {
+  constexpr uint32_t ranks = 24;
+  Fixture fixture;
+  fixture.change = [](planpb::Plan &plan) { // what quantized gradients lost, a rank's own
+    const planpb::Slice gradient = plan.slices(plan.buckets(0).gradient_slice());
+    planpb::Arena &arena = *plan.mutable_arenas(int(gradient.arena()));
+    planpb::Slice &residual = *plan.add_slices();
+    residual = gradient;
+    residual.set_name("residual");
+    residual.set_offset((arena.bytes() + 63) / 64 * 64);
+    arena.set_bytes(residual.offset() + residual.bytes());
+    plan.mutable_buckets(0)->add_residual_slices(plan.slices_size() - 1);
+  };
+  ASSERT_OK(fixture.run(1, ranks));
+  ASSERT_TRUE(fixture.exists("final/rank-23.safetensors"));
+  fixture.options.resume = "auto";
+  struct rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  struct rlimit low = {256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  auto report = fixture.run(2, ranks);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_OK(report);
+  EXPECT_EQ(report->steps, 1);
+}

@@ -1,5 +1,6 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Limits.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
@@ -54,6 +55,7 @@ static Status guarded(int argc, char **argv) {
 int main(int argc, char **argv) {
   guardStandardStreams();
   waitBriefly(argv);
+  raiseOpenFiles(); // ranks of one process have a few each
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
