@@ -21,6 +21,8 @@ struct Block {
 constexpr size_t kBlocks = 256, kAlignment = alignof(std::max_align_t);
 Block blocks[kBlocks];
 
+thread_local Block *open = nullptr;
+
 /// A thread's block, from its first call to its end.
 class Owner {
 public:
@@ -34,13 +36,12 @@ public:
     }
   }
   ~Owner() {
+    open = nullptr; // what the thread still asks for is another's block by then
     if (block)
       block->isOwned = false;
   }
   Block *block = nullptr;
 };
-
-thread_local Block *open = nullptr;
 
 } // namespace
 

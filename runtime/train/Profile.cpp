@@ -1,10 +1,11 @@
 #include "runtime/train/Profile.h"
 
 #include "kernels/cpu/Registries.h"
-#include "runtime/io/OutputFile.h"
 #include "runtime/base/Size.h"
+#include "runtime/base/Workers.h"
 #include "runtime/exec/Measure.h"
 #include "runtime/exec/StepKernels.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <tuple>
 
 namespace zc::train {
@@ -78,14 +78,8 @@ Profile::Entry Profile::entryOf(uint32_t section, uint32_t index) const {
 
 Status Profile::measureLimits(int ranks) {
   std::vector<MachineModel> measured(static_cast<size_t>(ranks), limits);
-  std::vector<Status> status(static_cast<size_t>(ranks), Status::success());
-  std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < measured.size(); ++rank)
-    threads.emplace_back([&, rank] { status[rank] = measureKernels(options.threads, 3, measured[rank]); });
-  for (std::thread &thread : threads)
-    thread.join();
-  for (const Status &each : status)
-    ZC_RETURN_IF_ERROR(each);
+  ZC_RETURN_IF_ERROR(forEachOf(measured.size(), ranks,
+                               [&](int, size_t rank) { return measureKernels(options.threads, 3, measured[rank]); }));
   limits = measured.front();
   for (Entry &entry : entries)
     entry.limit = limitOf(entry);

@@ -5,8 +5,11 @@
 #include "runtime/base/Size.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
+#include "runtime/base/Workers.h"
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
@@ -14,6 +17,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
+#include <new>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -203,6 +207,58 @@ TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
     EXPECT_TRUE(CallMemory::give(next));
     std::thread([&] { EXPECT_TRUE(CallMemory::give(kept)); }).join();
   }
+}
+
+namespace {
+/// Asks for memory when its thread has come to an end.
+struct AsksAtTheEnd {
+  ~AsksAtTheEnd() {
+    if (asked)
+      *asked = CallMemory::take(16);
+  }
+  void **asked = nullptr;
+};
+} // namespace
+
+TEST(CallMemory, IsNobodysWhenItsThreadHasEnded) {
+  char none = 0;
+  void *asked = &none;
+  std::thread([&] {
+    thread_local AsksAtTheEnd asks; // made before what the thread has of it, and so destroyed after
+    asks.asked = &asked;
+    CallMemory::openForGood();
+    void *taken = CallMemory::take(16);
+    EXPECT_NE(taken, nullptr);
+    EXPECT_TRUE(CallMemory::give(taken));
+  }).join();
+  EXPECT_EQ(asked, nullptr);
+}
+
+TEST(Workers, WhatIsThrownIsThrownWhenAllHaveComeBack) {
+  for (int threads : {1, 4})
+    for (size_t thrower : {size_t(0), size_t(5)}) {
+      std::atomic<int> inside{0};
+      auto work = [&](int, size_t index) -> Status {
+        ++inside;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        --inside;
+        if (index == thrower)
+          throw std::bad_alloc();
+        return {};
+      };
+      EXPECT_THROW((void)forEachOf(20, threads, work), std::bad_alloc) << threads << " threads, " << thrower;
+      EXPECT_EQ(inside, 0);
+    }
+}
+
+TEST(Workers, TheLowestIndexThatFailsIsTold) {
+  Status status = forEachOf(8, 4, [](int, size_t index) -> Status {
+    if (index == 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return index < 2 ? Status() : Status(makeError(Code::other, 1, std::to_string(index)));
+  });
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message, "2");
 }
 
 TEST(Size, IsShownInBinaryUnits) {
