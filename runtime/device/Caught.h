@@ -7,7 +7,7 @@
 
 namespace zc {
 
-/// Internal: a library behind a kernel threw.
+/// Internal: a library behind a kernel threw. Budget: there was no memory.
 Error threw(const std::exception &exception);
 
 /// fn(), whose exceptions are errors.

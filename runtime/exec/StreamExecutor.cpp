@@ -16,6 +16,7 @@
 
 #include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
+#include "runtime/device/Caught.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamContexts.h"
 #include "runtime/exec/StreamRuns.h"
@@ -280,7 +281,7 @@ void StreamExecutor::runOwn(uint64_t mine) {
     return issueSection(1, update, mine, micros - 1);
   };
   int64_t begin = nanoseconds();
-  Status status = run();
+  Status status = caught(run); // whoever waits for what is not issued must learn that before anything unwinds
   issuing += mine > kUnsteady ? nanoseconds() - begin - waited : 0;
   if (!status.ok())
     fail(status.error());
@@ -344,7 +345,7 @@ Status StreamExecutor::issueRun(StreamRun &run, uint32_t section, uint64_t mine,
 Status StreamExecutor::capture(StreamRun &run, const std::function<Status()> &issueEach) {
   Stream &stream = *streams[run.steps.front()->queue];
   ZC_RETURN_IF_ERROR(stream.beginCapture());
-  Status status = issueEach();
+  Status status = caught([&] { return issueEach(); }); // what is captured comes to an end
   Result<std::unique_ptr<Graph>> graph = stream.endCapture();
   ZC_RETURN_IF_ERROR(status);
   ZC_RETURN_IF_ERROR(graph.status());
@@ -377,7 +378,7 @@ Status StreamExecutor::issue(const PreparedStep &step, uint32_t section, const E
     ZC_RETURN_IF_ERROR(stream.call(
         [](void *argument) {
           auto *self = static_cast<StreamExecutor *>(argument);
-          if (Status status = self->agreement(); !status.ok())
+          if (Status status = caught([&] { return self->agreement(); }); !status.ok())
             self->fail(status.error());
         },
         this));

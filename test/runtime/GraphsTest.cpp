@@ -6,6 +6,7 @@
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"
+#include "test/runtime/AllocationCount.h"
 #include "test/runtime/ExpectOk.h"
 #include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
@@ -25,7 +26,9 @@ struct Outcome : test::Outcome {
 };
 
 /// Steps on the device of threads, or inline.
-Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Outcome &outcome) {
+/// `starved`: there is no memory for what rank 0 first asks for in that step.
+Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Outcome &outcome,
+           int64_t starved = 0) {
   KernelRegistry registry = test::testKernels();
   return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
     const Mesh &mesh = communicator.mesh();
@@ -42,7 +45,12 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
     ZC_RETURN_IF_ERROR(executor.status());
     for (int64_t step = 1; step <= steps; ++step) {
       uint64_t before = enqueued;
-      ZC_RETURN_IF_ERROR((*executor)->runStep({step, 0, 0.01 * static_cast<double>(step)}));
+      if (step == starved && communicator.rank() == 0)
+        test::failNextAllocation();
+      Status status = (*executor)->runStep({step, 0, 0.01 * static_cast<double>(step)});
+      if (test::takeFailedAllocation())
+        outcome.notes.push_back("starved");
+      ZC_RETURN_IF_ERROR(status);
       if (communicator.rank() == 0) {
         outcome.losses.push_back((*executor)->loss());
         outcome.steady = enqueued - before;
@@ -176,6 +184,18 @@ TEST(Graphs, FindTheStepThatFails) {
     EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
     EXPECT_EQ(status.error().where, "tiny: node \"node of test_fail\"");
   }
+}
+
+/// Others wait for what is not issued: they must learn of it before anything unwinds, which waits for them.
+TEST(Graphs, NoMemoryWhileIssuingEndsTheJob) {
+  for (int world : {1, 2})
+    for (int64_t step : {1, 2}) { // one by one, captured
+      Outcome outcome;
+      Status status = run(test::tinyPlan(static_cast<uint32_t>(world), 2), DeviceKind::fake, true, 5, outcome, step);
+      ASSERT_FALSE(status.ok()) << world << " ranks, step " << step;
+      EXPECT_EQ(outcome.notes, std::vector<std::string>{"starved"});
+      EXPECT_EQ(status.error().code, Code::budget) << render(status.error());
+    }
 }
 
 namespace {
