@@ -62,7 +62,9 @@ private:
 /// One JSON object without a newline.
 std::string toJson(const RunReport &report);
 
-/// Told of the run's progress, on rank 0's thread. `step` must not allocate if allocations are to be counted as zero.
+/// Told of the run's progress: of steps on rank 0's thread, of the rest on that of a rank of this process or of who
+/// called. Each rank whose part of a save fails warns of it, all at once. `step` must not allocate if allocations are
+/// to be counted as zero.
 class RunObserver {
 public:
   virtual ~RunObserver() = default;

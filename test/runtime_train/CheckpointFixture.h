@@ -8,15 +8,20 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <unistd.h>
 
 namespace zc::test {
 
 /// What a run says besides its result.
 struct Notes : train::RunObserver {
-  void note(const std::string &text) override { all += text + "\n"; }
+  void note(const std::string &text) override {
+    std::lock_guard<std::mutex> lock(mutex);
+    all += text + "\n";
+  }
   bool has(const std::string &text) const { return all.find(text) != std::string::npos; }
   std::string all;
+  std::mutex mutex; ///< any rank may warn
 };
 
 /// Runs in one folder, of plans with any world size: the data are the same but for zeros in the padding.

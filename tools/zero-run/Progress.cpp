@@ -118,25 +118,33 @@ void Progress::step(const train::StepRecord &record) {
   }
   double done = std::max(1.0, double(record.step - summary.firstStep + 1));
   line.add("  %.0fs left%s", (time - begin) / done * double(summary.steps - record.step), terminal ? "" : "\n");
+  std::lock_guard<std::mutex> lock(writing);
   open = terminal;
   tell(2, {line.text, size_t(line.length)});
 }
 
-void Progress::close() {
+void Progress::endBar() {
   if (open)
     tell(2, "\n");
   open = false;
 }
 
+void Progress::close() {
+  std::lock_guard<std::mutex> lock(writing);
+  endBar();
+}
+
 void Progress::note(const std::string &text) {
   if (flags.quiet)
     return;
-  close();
+  std::lock_guard<std::mutex> lock(writing);
+  endBar();
   tell(2, prefix + escapeName(text) + "\n");
 }
 
 void Progress::warning(const std::string &text) {
-  close();
+  std::lock_guard<std::mutex> lock(writing);
+  endBar();
   tell(2, prefix + escapeName(text) + "\n", 200);
 }
 

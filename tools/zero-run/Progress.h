@@ -3,12 +3,14 @@
 
 #include "runtime/train/Train.h"
 #include "tools/zero-run/Flags.h"
-#include <atomic>
+
+#include <mutex>
 
 namespace zc::run {
 
 /// A bar that is redrawn on a terminal, a line per --log-every elsewhere, both on stderr; with --log-format json one
-/// object per step on stdout. Formats into fixed buffers: a step allocates nothing here.
+/// object per step on stdout. Formats into fixed buffers: a step allocates nothing here. Lines of several ranks are
+/// written one after the other.
 class Progress : public train::RunObserver {
 public:
   /// `rank` is the first of this process; notes of others than 0 say whose they are.
@@ -24,7 +26,9 @@ private:
   const Flags &flags;
   std::string prefix;
   bool terminal;
-  std::atomic<bool> open{false}; ///< the bar stands on an unfinished line; any rank may warn
+  void endBar();
+  std::mutex writing; ///< of what follows, and of what is written
+  bool open = false;  ///< the bar stands on an unfinished line
   train::RunSummary summary;
   double begin = 0, drawn = 0;
 };
