@@ -346,7 +346,7 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
                          std::to_string(step) + " and the metrics were saved there again, older checkpoints are gone",
                      "", "continue with --resume auto");
   if (!outcome->own.ok()) {
-    if (!goesOn)
+    if (!goesOn && !outcome->saved)
       return outcome->own;
     const Error &why = outcome->own.error();
     run.observer.warning(name + (outcome->saved ? ": older checkpoints stay: " : " is not saved: ") + why.message +

@@ -456,3 +456,16 @@ TEST(Checkpoint, ManyRanksOfAProcessOpenFewFiles) {
   ASSERT_OK(report);
   EXPECT_EQ(report->steps, 1);
 }
+
+/// What was to be saved is there.
+TEST(Checkpoint, OlderOnesThatCannotBeRemovedEndNoRun) {
+  Fixture fixture;
+  fixture.options.saveEvery = 1;
+  fixture.options.keep = 1;
+  ASSERT_OK(setFailpoints("ckpt.remove:EIO"));
+  auto report = fixture.run(3);
+  ASSERT_OK(setFailpoints(""));
+  ASSERT_OK(report);
+  EXPECT_TRUE(fixture.notes.has("step-2: older checkpoints stay")) << fixture.notes.all;
+  EXPECT_EQ(fixture.names(), (Names{"final", "step-1", "step-2", "step-3"}));
+}
