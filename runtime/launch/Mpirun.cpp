@@ -43,18 +43,21 @@ namespace {
 
 volatile sig_atomic_t launched = 0; ///< pid of mpirun
 volatile sig_atomic_t asked = 0;    ///< signals so far
+volatile sig_atomic_t last = 0;     ///< of them
 
 void passOn(int number) {
   int saved = errno;
   // mpirun passes USR1 on to the ranks, which then save and end; TERM would make it kill them after a second.
   if (launched > 0)
     ::kill(pid_t(launched), asked == 0 && number != SIGUSR1 ? SIGUSR1 : number == SIGUSR1 ? SIGUSR1 : SIGTERM);
-  if (number != SIGUSR1)
+  if (number != SIGUSR1) {
     asked = asked + 1;
+    last = number;
+  }
   errno = saved;
 }
 
-pid_t start(const std::vector<std::string> &command, int errors) {
+pid_t start(const std::vector<std::string> &command, int errors, const sigset_t &signals) {
   pid_t parent = ::getpid(), child = ::fork();
   if (child != 0)
     return child;
@@ -70,8 +73,9 @@ pid_t start(const std::vector<std::string> &command, int errors) {
   for (const std::string &word : command)
     words.push_back(const_cast<char *>(word.c_str()));
   words.push_back(nullptr);
-  for (int number : {SIGPIPE, SIGXFSZ})
+  for (int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGUSR1})
     std::signal(number, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &signals, nullptr);
   ::execvp(words[0], words.data());
   ::_exit(127);
 }
@@ -85,13 +89,20 @@ Status runMpirun(const MpiJob &job) {
     return makeError(Code::other, 976, std::string("no pipe: ") + std::strerror(errno));
   struct sigaction action = {};
   action.sa_handler = passOn;
-  for (int number : {SIGINT, SIGTERM, SIGUSR1})
+  sigset_t ours, before;
+  ::sigemptyset(&ours);
+  for (int number : {SIGINT, SIGTERM, SIGUSR1}) {
+    ::sigaddset(&ours, number);
     ::sigaction(number, &action, nullptr);
-  pid_t child = start(job.command, ends[1]);
+  }
+  ::sigprocmask(SIG_BLOCK, &ours, &before); // until there is somebody to pass them on to
+  pid_t child = start(job.command, ends[1], before);
+  const int errnum = errno;
+  launched = child;
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
   ::close(ends[1]);
   if (child < 0)
-    return makeError(Code::other, 993, std::string("no process: ") + std::strerror(errno));
-  launched = child;
+    return makeError(Code::other, 993, std::string("no process: ") + std::strerror(errnum));
 
   Listener listener(ranksOf(job.hosts), job.say);
   const bool inTime = listen(ends[0], listener, job.initTimeout);
@@ -105,7 +116,7 @@ Status runMpirun(const MpiJob &job) {
   if (!inTime)
     return notAll(job.hosts, listener.started, job.initTimeout);
   if (asked > 1)
-    return Error{Code(128 + SIGTERM), 975, "", "", "", ""};
+    return Error{Code(128 + last), 975, "", "", "", ""}; // told twice, as where there is no launcher
   return outcomeOf(status, listener.words, job.out, oomKillsBefore);
 }
 

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace zc;
 using namespace zc::launch;
@@ -103,4 +106,40 @@ TEST(Launch, WhatBecameOfAJobIsAnErrorWithItsCode) {
   const Status killed = outcomeOf(ended(137), "process rank 3 exited on signal 9", none, UINT64_MAX);
   EXPECT_EQ(killed.error().code, Code::peerLost);
   EXPECT_EQ(killed.error().message.rfind("rank 3 was killed by signal 9", 0), size_t{0}) << killed.error().message;
+}
+
+namespace {
+
+/// What runMpirun ends with where `script` stands for mpirun, whose lines `hear` gets; in a process of its own.
+[[noreturn]] void endWith(const std::string &script, std::function<void(const std::string &)> hear) {
+  MpiJob job;
+  job.hosts = {{"a", 1}};
+  job.command = {"/bin/sh", "-c", "echo 'zero-run: started rank 0' >&2; " + script};
+  job.say = std::move(hear);
+  Status status = runMpirun(job);
+  ::_exit(status.ok() ? 0 : int(status.error().code));
+}
+void passATermination() { ::kill(::getpid(), SIGTERM); }
+
+} // namespace
+
+TEST(LaunchDeathTest, ToldTwiceItEndsWithTheNumberOfTheSignal) {
+  const std::string script = "trap : USR1; trap 'exit 1' TERM; echo ready >&2; while :; do sleep 0.02; done";
+  for (int number : {SIGINT, SIGTERM})
+    EXPECT_EXIT(endWith(script,
+                        [number](const std::string &) {
+                          ::kill(::getpid(), number);
+                          ::kill(::getpid(), number);
+                        }),
+                testing::ExitedWithCode(128 + number), "");
+}
+
+/// mpirun is there, but nobody knows its number yet: it is told as soon as it is known.
+TEST(LaunchDeathTest, ASignalWhileMpirunStartsIsNotLost) {
+  EXPECT_EXIT(
+      {
+        ::pthread_atfork(nullptr, passATermination, nullptr);
+        endWith("exec sleep 20", [](const std::string &) {});
+      },
+      testing::ExitedWithCode(128 + SIGUSR1), "");
 }
