@@ -1,11 +1,11 @@
 #include "runtime/base/Workers.h"
 
+#include "runtime/base/BlockedSignals.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -54,10 +54,8 @@ Status forEachOf(size_t count, int threads, const std::function<Status(int, size
   std::vector<std::thread> helpers;
   auto wanted = std::min(size_t(std::max(threads, 1)), count);
   helpers.reserve(wanted);
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, &before); // which threads inherit
   try {
+    BlockedSignals blocked; // which threads inherit
     for (size_t worker = 1; worker < wanted; ++worker)
       helpers.emplace_back([&shared, worker, rank = faultRank(), step = faultStep()] {
         SignalStack stack;
@@ -66,7 +64,6 @@ Status forEachOf(size_t count, int threads, const std::function<Status(int, size
       });
   } catch (const std::exception &) { // no thread, or no memory for one
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   shared.help(0);
   for (std::thread &helper : helpers)
     helper.join();

@@ -140,9 +140,11 @@ Status NvmeArena::takeSpace() {
   int errnum = 0;
   {
     Blocking here(kTaking, folder);
-    errnum = faultOr("spill.fallocate");
-    if (errnum == 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0)
-      errnum = errno;
+    do {
+      errnum = faultOr("spill.fallocate");
+      if (errnum == 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0)
+        errnum = errno;
+    } while (errnum == EINTR);
   }
   if (errnum == EOPNOTSUPP)
     errnum = fillWithZeros(fd.get(), size, folder);

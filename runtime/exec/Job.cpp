@@ -1,5 +1,6 @@
 #include "runtime/exec/Job.h"
 
+#include "runtime/base/BlockedSignals.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/comm/Inproc.h"
@@ -50,9 +51,13 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
     ends[i].reset(); // whoever still waits for this rank learns that it is gone
   };
   std::vector<std::thread> threads;
+  auto begin = [&](size_t i) {
+    BlockedSignals blocked; // which it inherits, and all threads that it begins
+    threads.emplace_back(runRank, i);
+  };
   for (size_t i = 0; i < ends.size(); ++i)
     try {
-      threads.emplace_back(runRank, i);
+      begin(i);
     } catch (const std::system_error &error) {
       results[i] = noThread(ends[i]->rank(), error);
       ends[i]->abort(results[i].error());

@@ -150,9 +150,11 @@ Status OutputFile::reserve(int64_t count) {
   int errnum = 0;
   for (int64_t at = 0; errnum == 0 && at < count; at += kAtOnce) { // where it is emulated it writes every block
     Blocking here("allocating", name());
-    errnum = injected("file.allocate");
-    if (errnum == 0)
-      errnum = ::posix_fallocate(fd.get(), at, std::min(kAtOnce, count - at));
+    do {
+      errnum = injected("file.allocate");
+      if (errnum == 0)
+        errnum = ::posix_fallocate(fd.get(), at, std::min(kAtOnce, count - at));
+    } while (errnum == EINTR);
   }
   if (errnum == EINVAL || errnum == EOPNOTSUPP) // not on this file system
     errnum = ::ftruncate(fd.get(), count) == 0 ? 0 : errno;

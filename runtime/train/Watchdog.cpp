@@ -1,13 +1,13 @@
 #include "runtime/train/Watchdog.h"
 
+#include "runtime/base/BlockedSignals.h"
 #include "runtime/base/Clock.h"
-#include "runtime/io/OutputFile.h"
 #include "runtime/base/Limits.h"
 #include "runtime/base/Working.h"
+#include "runtime/io/OutputFile.h"
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <utility>
 
@@ -63,9 +63,7 @@ void Watchdog::stop() {
 }
 
 void Watchdog::watch() {
-  sigset_t all; // signals are the main thread's business
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  BlockedSignals blocked;
   auto pause = std::chrono::duration<double>(std::clamp(seconds / 8, 0.05, 0.5));
   std::unique_lock<std::mutex> lock(mutex);
   lookedAt = awakeSince = nanoseconds();

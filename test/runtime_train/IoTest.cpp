@@ -139,6 +139,18 @@ TEST(OutputFile, WhatMayNotBeOnDiskIsAnError) {
   }
 }
 
+TEST(OutputFile, SpaceIsTakenThoughASignalComesInBetween) {
+  TempFolder folder;
+  auto file = OutputFile::create(folder.path + "/f");
+  ASSERT_OK(file);
+  ASSERT_OK(setFailpoints("file.allocate@n=1:EINTR"));
+  Status status = file->reserve(5000);
+  ASSERT_OK(setFailpoints(""));
+  ASSERT_OK(status);
+  ASSERT_OK(file->commit());
+  EXPECT_EQ(folder.read("f").size(), 5000u);
+}
+
 TEST(OutputFile, ADeviceOrFifoIsWrittenToNotReplaced) {
   TempFolder folder;
   std::string fifo = folder.path + "/fifo";

@@ -97,6 +97,9 @@ class Nvme(unittest.TestCase):
         self.fails(6, r"needs 12288 bytes in .*no space left(.|\n)*\d+ bytes are free",
                    self.train(fault="spill.fallocate:ENOSPC"))
 
+    def test_a_signal_while_space_is_taken(self):
+        self.same(self.train(fault="spill.fallocate@n=1:EINTR"))
+
     def test_f18_file_size_limit(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8 * KIB, 8 * KIB))
         self.fails(6, "needs 12288 bytes in .*file too large", self.train(preexec_fn=limit))
