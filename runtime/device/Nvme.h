@@ -78,7 +78,7 @@ public:
   bool accepts(bool isWrite, uint64_t offset, const void *memory, uint64_t bytes) const;
   /// Starts what was accepted.
   void begin(bool isWrite, uint64_t offset, void *memory, uint64_t bytes);
-  /// How many began while another was under way.
+  /// For tests: how many began while another was under way.
   uint64_t numBegunBeside() const { return begunBeside; }
   /// Is the oldest through?
   bool isOldestDone() const;

@@ -1,6 +1,6 @@
 //===- ProductFile.h - a machine's table of products, as a file --------------------===//
 //
-// {"product_table": 1, "processor": "...", "libraries": "...", "products": [{"product": "f32:nt:1024x3072x768",
+// {"product_table": 2, "processor": "...", "libraries": "...", "products": [{"product": "f32:nt:1024x3072x768",
 // "threads": 2, "method": "onednn", "cut": "columns", "gflops": 412.3, "gflops_without": 398.1}, ...]}
 // Names of methods and cuts are those of kernels/cpu/Products.h. The figures are for people.
 //

@@ -60,7 +60,7 @@ public:
   /// Adds the bytes moved so far.
   void addTraffic(Traffic &traffic) const;
 
-  /// Reads of the file that began while another was under way; while no step runs.
+  /// For tests: reads of the file that began while another was under way; while no step runs.
   uint64_t readsBegunBeside() const { return reader ? reader->numBegunBeside() : 0; }
 
   std::vector<std::string> notes; ///< what the user should know

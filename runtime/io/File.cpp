@@ -141,7 +141,8 @@ static Result<uint64_t> hashOfParts(const File &file, int64_t offset, int64_t si
   hash.add(&size, sizeof size);
   std::vector<char> buffer(blockBytes);
   for (int64_t k = 0; k < blocks; ++k) { // the first block begins the file, the last one ends it
-    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), blockBytes, offset + (size - blockBytes) / (blocks - 1) * k));
+    int64_t last = size - blockBytes, at = k + 1 < blocks ? last / (blocks - 1) * k : last;
+    ZC_RETURN_IF_ERROR(file.readAt(buffer.data(), blockBytes, offset + at));
     hash.add(buffer.data(), blockBytes);
   }
   return hash.value();

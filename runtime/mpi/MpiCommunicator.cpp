@@ -115,8 +115,6 @@ static void copy(void *to, const void *from, uint64_t bytes) {
   if (to != from && bytes > 0)
     std::memcpy(to, from, bytes);
 }
-static char *at(void *base, uint64_t bytes) { return static_cast<char *>(base) + bytes; }
-static const char *at(const void *base, uint64_t bytes) { return static_cast<const char *>(base) + bytes; }
 
 // In each exchange a member begins with its right neighbour, so that they do not all send to one.
 

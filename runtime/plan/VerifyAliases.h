@@ -33,7 +33,7 @@ public:
   /// By a sweep over the operands in order of their first bytes: as long as few of them reach across each other, n log
   /// n.
   Finding find(const planpb::Step &step, Sharing sharing);
-  /// Comparisons so far.
+  /// For tests: comparisons so far.
   uint64_t workSoFar() const { return work; }
   /// Inputs and outputs that are the same bytes, on every rank: (input, output) by position. Others share none, in
   /// steps that `find` takes.

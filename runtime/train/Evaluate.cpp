@@ -119,10 +119,9 @@ private:
   Evaluation &run;
   Communicator &communicator;
   RankLoader loader;
-  std::unique_ptr<RankExecutor> executor;
-  Traffic before; ///< of preparations
-
   EvalLoss losses;
+  std::unique_ptr<RankExecutor> executor; // after what its threads call and write into
+  Traffic before;                         ///< of preparations
 };
 
 Status EvalRank::store(uint32_t output, const StepContext &context, const void *source, uint64_t) {

@@ -82,8 +82,7 @@ struct RunControl {
   uint64_t (*allocations)() = nullptr;
   /// The ranks that this process runs; null: all of the plan's, as threads.
   RankGroup *ranks = nullptr;
-  /// Ends the process with the error's code, at once and from any thread, saying the error unless it has no message;
-  /// null: there is no watchdog.
+  /// Says the error and ends the process with its code, at once and from any thread; null: there is no watchdog.
   std::function<void(const Error &)> end = {};
   /// A line to the user, from any thread; null: it is not said.
   std::function<void(const std::string &)> say = {};

@@ -34,7 +34,7 @@ public:
   /// told if the system has killed for want of memory meanwhile.
   void explain(const std::atomic<int> *stop, std::function<void(const std::string &)> say);
   /// The collectives as well. The recorder must outlive the watchdog. The first watchdog of a job that notices says
-  /// why; the others give it a second and then end without words (an error without a message).
+  /// why, and a launcher ends the others' processes; those that are still there after a second or two say it too.
   void observe(FlightRecorder &recorder, std::string file);
   void stop();
 

@@ -4,11 +4,14 @@
 #include "runtime/io/Safetensors.h"
 #include "test/runtime_train/TempFolder.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace zc;
 using namespace zc::io;
@@ -44,6 +47,28 @@ TEST(File, ShrinkingFileIsAnError) {
   ASSERT_EQ(::truncate(path.c_str(), 5), 0);
   char buffer[10];
   EXPECT_EQ(file->readAt(buffer, 10, 0).error().code, Code::io);
+}
+
+/// Of what is too long to be read whole, the first and the last byte count.
+TEST(File, AFingerprintSeesBothEnds) {
+  TempFolder folder;
+  const int64_t count = (int64_t(64) << 20) + 12345;
+  std::vector<uint64_t> prints;
+  for (int64_t changed : {int64_t(-1), int64_t(0), count - 1}) {
+    std::string path = folder.write("big", "");
+    ASSERT_EQ(::truncate(path.c_str(), count), 0);
+    if (changed >= 0) {
+      std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
+      out.seekp(changed);
+      out.put('x');
+    }
+    auto file = File::open(path);
+    ASSERT_OK(file);
+    auto print = fingerprintOf(*file, 0, count);
+    ASSERT_OK(print);
+    EXPECT_EQ(std::count(prints.begin(), prints.end(), *print), 0) << "byte " << changed << " does not count";
+    prints.push_back(*print);
+  }
 }
 
 TEST(File, StaysBeneathTheFolder) {

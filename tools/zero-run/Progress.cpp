@@ -155,8 +155,7 @@ void announceEnd(Code code) {
 
 void endProcess(const Error &error) {
   finishesWithin(2, [error] { // a pipe that nobody reads must not keep it
-    if (!error.message.empty())
-      print(2, "\n" + render(error) + "\n");
+    print(2, "\n" + render(error) + "\n");
     announceEnd(error.code);
   });
   ::_exit(int(error.code));

@@ -40,7 +40,7 @@ bool tell(int fd, std::string_view text, int milliseconds = 0);
 void print(int fd, std::string_view text);
 /// For a launcher that listens: this process ends with `code` because the job has failed.
 void announceEnd(Code code);
-/// Says the error, unless it has no words, and ends the process at once with its code.
+/// Says the error and ends the process at once with its code.
 void endProcess(const Error &error);
 /// The same for ranks that have not met in time: all may say so; the first has a second to be the only one.
 void failToMeet(const Error &error);
