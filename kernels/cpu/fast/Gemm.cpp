@@ -120,8 +120,6 @@ void gemm(GemmLibrary library, bool transA, bool transB, int64_t m, int64_t n, i
       byDnnl(whole.columns(j, std::min(n, j + kColumnsOfDnnl)));
 }
 
-const char *gemmBackend() { return fittingLibrary() == GemmLibrary::openblas ? "openblas" : "onednn"; }
-
 std::string describeLibraries() {
   // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words.
   std::string config = openblas_get_config();

@@ -31,8 +31,6 @@ bool openblasFits(std::string_view core, const VectorCpu &cpu);
 void gemm(GemmLibrary library, bool transA, bool transB, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
           int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
-/// "openblas" or "onednn": the fitting one, for reports and benchmarks.
-const char *gemmBackend();
 /// Versions of both, and the core that OpenBLAS takes this CPU for.
 std::string describeLibraries();
 
