@@ -1,6 +1,7 @@
 #include "runtime/base/Limits.h"
 
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Size.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -113,6 +114,21 @@ uint64_t oomKills(const std::string &root) {
   if (!kills)
     kills = numberOf(root + "/proc/vmstat", "oom_kill ");
   return static_cast<uint64_t>(*kills) + (failpoint("memory.events") ? 1 : 0);
+}
+
+/// Bytes of addresses that the process has.
+static uint64_t addressSpace() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string memoryText() {
+  std::string text = showSize(memoryAvailable().bytes) + " of memory can be had now";
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    text += "; ulimit -v is " + showSize(limit.rlim_cur) + ", of which " + showSize(addressSpace()) + " are taken";
+  return text;
 }
 
 void raiseOpenFiles() {

@@ -21,6 +21,9 @@ MemoryLimit memoryLimit(const std::string &root = "");
 /// as free).
 MemoryLimit memoryAvailable(const std::string &root = "");
 
+/// The same for people: what can be had, and what ulimit -v leaves of it, where it is set.
+std::string memoryText();
+
 /// How many processes the system has killed for want of memory so far: in the control group that this process is in
 /// (memory.events, memory.oom_control), or on the machine where there is none.
 uint64_t oomKills(const std::string &root = "");

@@ -2,6 +2,7 @@
 
 #include "runtime/base/BlockedSignals.h"
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Limits.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/comm/Inproc.h"
 
@@ -21,12 +22,22 @@ Error noThread(int rank, const std::system_error &error) {
                    "see ulimit -u and ulimit -v, or start fewer ranks on this machine");
 }
 
+/// How much was asked for nobody says; how much there is may be found out with the little that is left.
+Error noMemory(int rank) {
+  Error error = makeError(Code::budget, 655, "out of memory on rank " + std::to_string(rank));
+  try {
+    error.note = memoryText();
+  } catch (const std::bad_alloc &) {
+  }
+  return error;
+}
+
 /// Nothing may leave a rank's thread; what arrives here is mostly memory that was not to be had.
 Status runMain(const RankMain &main, Communicator &communicator) {
   try {
     return main(communicator);
   } catch (const std::bad_alloc &) {
-    return makeError(Code::budget, 655, "out of memory on rank " + std::to_string(communicator.rank()));
+    return noMemory(communicator.rank());
   } catch (const std::exception &exception) {
     auto *error = dynamic_cast<const std::system_error *>(&exception);
     if (error && error->code() == std::errc::resource_unavailable_try_again)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
-import json, os, pathlib, re, subprocess, unittest, zipfile
+import json, os, pathlib, re, resource, subprocess, unittest, zipfile
 
 from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
@@ -147,6 +147,14 @@ class CommandLine(ZeroRunTest):
 
     def test_world_size(self):
         self.expect(10, "zero-compile --world-size 3", self.train("-n", 3))
+
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ, "a sanitizer's addresses are terabytes")
+    def test_too_few_addresses(self):
+        """OpenBLAS would ask for them for ever before main is reached."""
+        code, out, err = run("--version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300000 << 10, 300000 << 10)))
+        self.assertEqual((code, out), (5, ""), err)
+        self.assertRegex(err, "need 268435456 bytes of addresses more than ulimit -v leaves, which is 307200000")
+        self.assertEqual(run("--version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))[0], 0)
 
     def test_bad_files(self):
         plan = (self.dir / "tiny.plan").read_bytes()
