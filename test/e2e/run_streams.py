@@ -123,25 +123,33 @@ def validation(world):
         raise Case(f"no val_loss: {got[0]}")
 
 
-def refusal(plan, device, data, *flags):
-    """Exit code and the line that says what went wrong."""
-    out = suite.dir / f"refused-{plan.stem}-{device}"
+def refusal(plan, device, data, *flags, fault=""):
+    """Exit code, what went wrong, at which node, and the number of steps that were made."""
+    out = suite.dir / f"refused-{plan.stem}-{data.stem}-{device}"
     command = [suite.bin / "zero-run", plan, "--out", out, "--quiet", "-n", "2", "--device", device, "--data", data, *flags]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
-    return done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*", done.stderr)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, env={**os.environ, "ZERO_FAULT": fault})
+    metrics = out / "metrics.jsonl"
+    steps = len(metrics.read_text().splitlines()) if metrics.exists() else 0
+    return done.returncode, re.findall(r"error\[Z\d+\]: [^\n]*|--> [^\n]*", done.stderr), steps
 
 
-def bad_label():
-    """An index out of range in the middle of a step: found with the metrics, and told as everywhere else."""
-    inputs = read_safetensors(suite.models / "gpt2" / "inputs.safetensors")
-    name = "input_ids"
-    kind, shape, values = inputs[name]
-    values[len(values) // 2] = 10**6
-    data = write_safetensors(suite.dir / "bad.safetensors", {**inputs, name: (kind, shape, values)})
-    plan = compiled("bad", "gpt2", 2, 3)
-    sync, fake = (refusal(plan, device, data, "--epochs", "1") for device in ("sync", "fake"))
-    if sync[0] != BAD_INPUT or fake != sync:
-        raise Case(f"fake ends with {fake}, sync with {sync}")
+def bad_index(name):
+    """An index out of range in a later step. The data are looked at before the first; where that is not done, it is found with the
+    step's metrics, and told as everywhere else."""
+    def run():
+        inputs = read_safetensors(suite.models / "gpt2" / "inputs.safetensors")
+        kind, shape, values = inputs[name]
+        plan = compiled("bad", "gpt2", 2, 3)
+        values[shape[1] * 8 + shape[1] // 2] = 10**6  # of the third step's first sample: 2 ranks with 2 each
+        data = write_safetensors(suite.dir / f"bad-{name}.safetensors", {**inputs, name: (kind, shape, values)})
+        looked = refusal(plan, "fake", data, "--steps", 4)
+        if looked[0] != BAD_INPUT or looked[2] or "1000000" not in looked[1][0]:
+            raise Case(f"looked at before the first step: {looked}")
+        sync, fake = (refusal(plan, device, data, "--steps", 4, fault="data.range:EIO") for device in ("sync", "fake"))
+        said = " ".join(sync[1])
+        if sync[0] != BAD_INPUT or sync[2] != 2 or "1000000" not in said or " node " not in said or fake != sync:
+            raise Case(f"fake ends with {fake}, sync with {sync}")
+    return f"{name} out of range in step 3", run
 
 
 TIERS = [(), *(("--offload-optimizer", o, "--offload-param", p, "--offload-activation", a)
@@ -160,6 +168,6 @@ suite.run([case("gpt2", 2, 2, "--offload-optimizer", "host", "--delay-update", "
           [case("gpt2", 4, 3, "--ranks-per-node", 2, "--quantize-weights", "int8", "--hierarchical", "--quantize-gradients", "int4"),
            case("llama", 4, 3, "--ranks-per-node", 2, "--hierarchical-collectives", "--grad-accumulation", 2)])
 suite.run([resumed("fake", "cpu"), resumed("cpu", "fake"), ended("SIGTERM"), ended("SIGINT"), *((f"evaluation W={w} stage {s}", lambda w=w, s=s: evaluation(w, s)) for w, s in ((1, 0), (2, 0), (2, 3))),
-           *((f"validation W={w}", lambda w=w: validation(w)) for w in (1, 2)), ("a token out of range", bad_label),
+           *((f"validation W={w}", lambda w=w: validation(w)) for w in (1, 2)), bad_index("input_ids"), bad_index("labels"),
            ("ranks as processes", processes), ("ranks as processes, accumulating", lambda: processes("--grad-accumulation", "2"))])
 suite.finish()
