@@ -1,4 +1,4 @@
-//===- Activations.cpp - SiLU and both GELUs -------------------------------------===//
+//===- Activations.cpp - SiLU, both GELUs, logarithms of sigmoids ----------------===//
 #include "compiler/import/raise/Match.h"
 
 using namespace mlir;
@@ -78,8 +78,34 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
   }
 };
 
+/// log(sigmoid(x)) and log(1 - sigmoid(x)), as exporters write torch's logsigmoid and binary_cross_entropy_with_logits:
+/// -softplus of -x and of x, which is finite where a sigmoid in floating point has reached 0 or 1.
+struct RaiseLogSigmoid : OpRewritePattern<LogOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(LogOp op, PatternRewriter &rewriter) const override {
+    Value rest = restOf(op.getInput());
+    auto sigmoid = (rest ? rest : op.getInput()).getDefiningOp<SigmoidOp>();
+    if (!sigmoid || !sameType(sigmoid.getResult(), op.getResult()))
+      return failure();
+    Value x = sigmoid.getInput();
+    if (!rest)
+      x = rewriter.create<NegOp>(op.getLoc(), x);
+    rewriter.replaceOpWithNewOp<NegOp>(op, rewriter.create<SoftplusOp>(op.getLoc(), x));
+    return success();
+  }
+
+  /// p where `value` is 1 - p, or -p + 1; else null.
+  static Value restOf(Value value) {
+    if (auto sub = value.getDefiningOp<SubOp>())
+      return splatOf(sub.getLhs()) == 1.0 ? sub.getRhs() : Value();
+    auto sum = addedConstant(value);
+    auto neg = sum && sum->constant == 1 ? sum->value.getDefiningOp<NegOp>() : NegOp();
+    return neg ? neg.getInput() : Value();
+  }
+};
+
 } // namespace
 
 void zc::importer::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseSilu, RaiseGelu>(patterns.getContext());
+  patterns.add<RaiseSilu, RaiseGelu, RaiseLogSigmoid>(patterns.getContext());
 }

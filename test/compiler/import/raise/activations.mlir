@@ -71,3 +71,29 @@ graph.program @micro phase = micro inputs = ["almost"] {
   %y = graph.mul %m, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   graph.return %y : tensor<4xf32>
 }
+
+// -----
+
+// log p, log(1 - p) and log(-p + 1) of a sigmoid p.
+// CHECK-LABEL: inputs = ["log_sigmoid"]
+// CHECK: ^bb0(%[[X:.*]]: tensor<4xf32>):
+// CHECK: %[[MINUS:.*]] = graph.neg %[[X]]
+// CHECK: %[[A:.*]] = graph.softplus %[[MINUS]]
+// CHECK: %[[LOGP:.*]] = graph.neg %[[A]]
+// CHECK: %[[B:.*]] = graph.softplus %[[X]]
+// CHECK: %[[LOGQ:.*]] = graph.neg %[[B]]
+// CHECK: %[[C:.*]] = graph.softplus %[[X]]
+// CHECK: %[[AGAIN:.*]] = graph.neg %[[C]]
+// CHECK: graph.return %[[LOGP]], %[[LOGQ]], %[[AGAIN]]
+graph.program @micro phase = micro inputs = ["log_sigmoid"] {
+^bb0(%x: tensor<4xf32>):
+  %one = graph.constant dense<1.0> : tensor<f32>
+  %p = graph.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
+  %logp = graph.log %p : (tensor<4xf32>) -> tensor<4xf32>
+  %q = graph.sub %one, %p : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  %logq = graph.log %q : (tensor<4xf32>) -> tensor<4xf32>
+  %minus = graph.neg %p : (tensor<4xf32>) -> tensor<4xf32>
+  %r = graph.add %minus, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %again = graph.log %r : (tensor<4xf32>) -> tensor<4xf32>
+  graph.return %logp, %logq, %again : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
