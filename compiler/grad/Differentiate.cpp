@@ -94,7 +94,7 @@ void Sweep::noteForward() {
     if (auto read = dyn_cast<ReadOp>(op))
       facts.isActive = isTrainable(read);
     else
-      facts.isActive = facts.isActive && isa<Differentiable>(op);
+      facts.isActive = facts.isActive && !stopsGradient(&op);
     place.set(&op, forward.size());
     forward.push_back(facts);
   }
@@ -145,11 +145,14 @@ LogicalResult Sweep::visitDifferentiable(Operation *op, ArrayRef<Facts *> makers
     resultGradients.push_back(gradients.lookup(result));
   if (llvm::none_of(resultGradients, [](Value gradient) { return bool(gradient); }))
     return success();
+  auto differentiable = dyn_cast<Differentiable>(op);
+  if (!differentiable)
+    return op->emitOpError("has no derivative, but the loss depends on trained parameters through it");
   SmallVector<bool> wanted;
   for (Facts *maker : makers)
     wanted.push_back(maker != nullptr);
   SmallVector<Value> operandGradients(op->getNumOperands());
-  if (failed(cast<Differentiable>(op).buildGradient(builder, resultGradients, wanted, operandGradients)))
+  if (failed(differentiable.buildGradient(builder, resultGradients, wanted, operandGradients)))
     return failure();
   ++numForward;
   for (auto [operand, gradient, isWanted] : llvm::zip(op->getOperands(), operandGradients, wanted)) {

@@ -55,7 +55,8 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     one `graph.accumulate_grad` per trainable parameter, placed as early as the gradient is complete, and only the loss
     returned. Only what lies between a trainable parameter and the loss is differentiated. Contributions to a value are
     added in the order in which the reverse sweep meets them; all reads of a parameter are summed once. A trainable
-    parameter without a path to the loss is frozen, with a warning. A gradient op's location is its forward op's. With
+    parameter without a path to the loss is frozen, with a warning: gradients stop at integers and at what `StopsGradient`.
+    Any other operation without a derivative that one would go through is an error. A gradient op's location is its forward op's. With
     `precision=fp16` the gradient of the loss is `graph.loss_scale` instead of 1, and so every gradient is multiplied by
     it.
 

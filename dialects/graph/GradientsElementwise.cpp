@@ -65,6 +65,8 @@ BINARY_GRADIENT(AddOp, g, g)
 BINARY_GRADIENT(SubOp, g, on.neg(g))
 BINARY_GRADIENT(MulOp, on.mul(g, b), on.mul(g, a))
 BINARY_GRADIENT(DivOp, on.div(g, b), on.neg(on.div(on.mul(g, y), b)))
+// a - b floor(a / b)
+BINARY_GRADIENT(ModOp, g, on.neg(on.mul(g, on.make<FloorOp>(on.div(a, b)))))
 
 /// The share of g of the operand for which `wins` holds; equal operands get half each, as in torch.
 static Value extremumShare(GradientBuilder &on, Value g, Value a, Value b, Value wins) {

@@ -64,6 +64,9 @@ template <typename ConcreteType> class Elementwise : public mlir::OpTrait::Trait
 /// Trait, of what is elementwise: results and derivatives are finite where operands are filled up with zeros, as the
 /// last rank's part of a tensor that is cut may be (one of 0 times infinity would reach what is no padding).
 template <typename ConcreteType> class BearsZeros : public mlir::OpTrait::TraitBase<ConcreteType, BearsZeros> {};
+/// Trait: results have no derivative by the operands: they are piecewise constant, or there to stop gradients. Of an
+/// operation without it that is not Differentiable the derivative is not known.
+template <typename ConcreteType> class StopsGradient : public mlir::OpTrait::TraitBase<ConcreteType, StopsGradient> {};
 /// Trait: made anew at no cost worth memory: parameters, constants.
 template <typename ConcreteType>
 class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToRecompute> {};
@@ -74,6 +77,7 @@ template <typename ConcreteType> class Collective : public mlir::OpTrait::TraitB
 template <typename ConcreteType> class TakesProgram : public mlir::OpTrait::TraitBase<ConcreteType, TakesProgram> {};
 
 inline bool isElementwise(mlir::Operation *op) { return op->hasTrait<Elementwise>(); }
+inline bool stopsGradient(mlir::Operation *op) { return op->hasTrait<StopsGradient>(); }
 inline bool takesProgram(mlir::Operation *op) { return op->hasTrait<TakesProgram>(); }
 inline bool isCollective(mlir::Operation *op) { return op->hasTrait<Collective>(); }
 inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToRecompute>(); }

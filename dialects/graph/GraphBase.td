@@ -38,6 +38,8 @@ def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppName
 def Graph_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::zc::graph"; }
 /// Elementwise, and finite with all its derivatives at zeros.
 def Graph_BearsZeros : NativeOpTrait<"BearsZeros"> { let cppNamespace = "::zc::graph"; }
+/// Its results have no derivative by its operands: piecewise constant, or there to stop gradients.
+def Graph_StopsGradient : NativeOpTrait<"StopsGradient"> { let cppNamespace = "::zc::graph"; }
 /// Made anew at no cost worth memory.
 def Graph_FreeToRecompute : NativeOpTrait<"FreeToRecompute"> { let cppNamespace = "::zc::graph"; }
 /// Moves elements between the ranks of the model axis.

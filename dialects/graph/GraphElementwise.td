@@ -49,10 +49,10 @@ def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)", [Graph_BearsZeros]>;
 def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)", [Graph_BearsZeros]>;
 def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0", [Graph_BearsZeros]>;
 def Graph_SoftplusOp : Graph_UnaryDiffOp<"softplus", "ln(1 + e^x)", [Graph_BearsZeros]>;
-def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x">;
-def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x">;
-def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even">;
-def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1">;
+def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x", [Graph_StopsGradient]>;
+def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x", [Graph_StopsGradient]>;
+def Graph_RoundOp : Graph_UnaryOp<"round", Graph_FloatTensor, "nearest integer, ties to even", [Graph_StopsGradient]>;
+def Graph_SignOp : Graph_UnaryOp<"sign", Graph_Tensor, "-1, 0 or 1", [Graph_StopsGradient]>;
 def Graph_NotOp : Graph_UnaryOp<"not", Graph_BitsTensor, "not x (integers: of each bit)", [Graph_BearsZeros]>;
 
 def Graph_IsNanOp : Graph_TensorOp<"is_nan", [Graph_Kernel, Graph_Elementwise]> {
@@ -75,7 +75,7 @@ def Graph_GeluOp : Graph_SameTypeOp<"gelu", [Graph_ElementwiseKernel, Graph_Bear
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel]> {
+def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "gradient of gelu: grad * gelu'(input)";
   let description = [{
     Created by differentiate.
@@ -88,7 +88,7 @@ def Graph_GeluGradOp : Graph_SameTypeOp<"gelu_grad", [Graph_ElementwiseKernel]> 
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel]> {
+def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "gradient of silu: grad * silu'(input)";
   let description = [{
     Created by differentiate.
@@ -141,7 +141,7 @@ def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)", [Graph_
 def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b", []>;
 def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;
 def Graph_MaxOp : Graph_ArithmeticOp<"max", "max(a, b), NaN wins">;
-def Graph_ModOp : Graph_BinaryOp<"mod", Graph_Tensor, Graph_Tensor, "a mod b, sign of b (ONNX Mod, fmod = 0)">;
+def Graph_ModOp : Graph_ArithmeticOp<"mod", "a mod b, sign of b (ONNX Mod, fmod = 0)", []>;
 def Graph_EqualOp : Graph_CompareOp<"equal", "a == b">;
 def Graph_LessOp : Graph_CompareOp<"less", "a < b">;
 def Graph_LessEqualOp : Graph_CompareOp<"less_equal", "a <= b">;

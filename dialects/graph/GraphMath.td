@@ -66,7 +66,7 @@ class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemon
 def Graph_SoftmaxOp : Graph_SoftmaxLikeOp<"softmax", "e^x / sum e^x">;
 def Graph_LogSoftmaxOp : Graph_SoftmaxLikeOp<"log_softmax", "x - log sum e^x">;
 
-class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_TensorOp<mnemonic, [Graph_InPlaceKernel]> {
+class Graph_SoftmaxGradLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_InPlaceKernel]> {
   let summary = formula # " along `axis`";
   let description = "`grad` has the output's type (`softmax_grad_c1`). Created by differentiate.\n\n```mlir\n%d = graph." # mnemonic
       # " %g, %y {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>\n```";
@@ -289,7 +289,7 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicro
   let results = (outs Graph_FloatTensor:$result, Graph_BoolTensor:$mask);
 }
 
-def Graph_DropoutGradOp : Graph_TensorOp<"dropout_grad", [Graph_ElementwiseKernel]> {
+def Graph_DropoutGradOp : Graph_DiffOp<"dropout_grad", [Graph_ElementwiseKernel]> {
   let summary = "mask ? grad / (1 - ratio) : 0";
   let description = [{
     The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate.

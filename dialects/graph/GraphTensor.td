@@ -18,10 +18,10 @@ def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel, Graph_ShardedBy
   let hasFolder = 1;
 }
 
-def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel]> {
+def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel, Graph_StopsGradient]> {
   let summary = "the same bytes as elements of another type (ONNX BitCast)";
   let description = [{
-    A view: no bytes move. Both types take as many bytes (`bitcast_c1`).
+    A view: no bytes move. Both types take as many bytes (`bitcast_c1`). No gradient goes through it, which torch's detach is made of.
 
     ```mlir
     %y = graph.bitcast %x {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
@@ -76,7 +76,7 @@ def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Layout, Graph_Kernel, Graph_Sha
   let hasFolder = 1;
 }
 
-def Graph_SliceGradOp : Graph_TensorOp<"slice_grad", [Graph_Layout, Graph_Kernel]> {
+def Graph_SliceGradOp : Graph_DiffOp<"slice_grad", [Graph_Layout, Graph_Kernel]> {
   let summary = "zeros of `shape` with the operand written at the slice";
   let description = [{
     The gradient of slice, with its constraints (`slice_c1` to `slice_c4`). Created by differentiate.
@@ -160,7 +160,7 @@ def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherGradOp : Graph_TensorOp<"gather_grad", [Graph_KernelWith<["getBytes", "mayOverwrite"]>]> {
+def Graph_GatherGradOp : Graph_DiffOp<"gather_grad", [Graph_KernelWith<["getBytes", "mayOverwrite"]>]> {
   let summary = "zeros of `shape`, or `onto`, and gradient slices added at their indices, in index order";
   let description = [{
     The gradient of gather; `grad` has the shape gather gives for `shape` and the indices (`gather_grad_c1`). `onto`, of the
@@ -189,7 +189,7 @@ def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel, Grap
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherElementsGradOp : Graph_TensorOp<"gather_elements_grad", [Graph_Kernel]> {
+def Graph_GatherElementsGradOp : Graph_DiffOp<"gather_elements_grad", [Graph_Kernel]> {
   let summary = "zeros of `shape`, gradient elements added at their indices, in index order";
   let description = [{
     The gradient of gather_elements; `grad` has the indices' shape (`gather_elements_grad_c1`). Created by differentiate.
@@ -216,7 +216,7 @@ def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_KernelWith<["getOperandR
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherNdGradOp : Graph_TensorOp<"gather_nd_grad", [Graph_Kernel]> {
+def Graph_GatherNdGradOp : Graph_DiffOp<"gather_nd_grad", [Graph_Kernel]> {
   let summary = "zeros of `shape`, gradient slices added at their index tuples, in index order";
   let description = [{
     The gradient of gather_nd; `grad` has its result's shape (`gather_nd_grad_c1`). Created by differentiate.

@@ -54,7 +54,7 @@ def Graph_ConvTransposeOp : Graph_DiffOp<"conv_transpose", [Graph_LayoutWith<["g
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_ConvWeightGradOp : Graph_TensorOp<"conv_weight_grad",
+def Graph_ConvWeightGradOp : Graph_DiffOp<"conv_weight_grad",
     [Graph_LayoutWith<["getActivations", "getRearrangedElements"]>, Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of conv with respect to its weight";
   let description = [{
@@ -91,7 +91,7 @@ def Graph_MaxPoolOp : Graph_DiffOp<"max_pool", [Graph_LayoutWith<["getActivation
   let results = (outs Graph_FloatTensor:$result, Graph_IndexTensor:$indices);
 }
 
-def Graph_MaxPoolGradOp : Graph_TensorOp<"max_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>, Graph_Kernel]> {
+def Graph_MaxPoolGradOp : Graph_DiffOp<"max_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>, Graph_Kernel]> {
   let summary = "zeros of `shape`, gradients added at the positions of the maxima, in window order";
   let description = [{
     `grad` and `indices` have the shapes of max_pool's results (`pool_grad_c1`): `shape` before the spatial dimensions.
@@ -122,7 +122,7 @@ def Graph_SumPoolOp : Graph_DiffOp<"sum_pool", [Graph_LayoutWith<["getActivation
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_SumPoolGradOp : Graph_TensorOp<"sum_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>,
+def Graph_SumPoolGradOp : Graph_DiffOp<"sum_pool_grad", [Graph_LayoutWith<["getActivations", "buildChannelsLast"]>,
     Graph_KernelWith<["getFlops"]>]> {
   let summary = "gradient of sum_pool: zeros of `shape`, each gradient added to all elements of its window";
   let description = [{
@@ -227,10 +227,10 @@ def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply",
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_MovingAverageOp : Graph_SameTypeOp<"moving_average", [Graph_ElementwiseKernel]> {
+def Graph_MovingAverageOp : Graph_SameTypeOp<"moving_average", [Graph_ElementwiseKernel, Graph_StopsGradient]> {
   let summary = "momentum * old + (1 - momentum) * factor * new, elementwise";
   let description = [{
-    How running statistics follow those of the batches; its result is assigned to the buffer that `old` was read from.
+    How running statistics follow those of the batches, without a gradient as in torch; its result is assigned to the buffer that `old` was read from.
     `factor` is N / (N - 1) where the sample variance is kept although `new` is that of the population. Created by import.
 
     ```mlir

@@ -42,26 +42,28 @@ llvm::SmallVector<Operation *> between(llvm::ArrayRef<Value> from, Value y) {
 llvm::SmallVector<Value> differentiate(Node &node, llvm::ArrayRef<Operation *> path, Value y,
                                        llvm::ArrayRef<Value> xs) {
   mlir::OpBuilder &builder = node.builder();
+  llvm::DenseSet<Value> active(xs.begin(), xs.end());
+  auto isActive = [&](Value value) { return active.contains(value) && isFloat(value); };
+  for (Operation *op : path)
+    if (!stopsGradient(op) && llvm::any_of(op->getOperands(), isActive))
+      active.insert(op->result_begin(), op->result_end());
   llvm::DenseMap<Value, Value> gradients;
   gradients[y] = node.expand(node.scalar(1, zc::importer::elementOf(y)), dimsOf(y));
   for (Operation *op : llvm::reverse(path)) {
     llvm::SmallVector<Value> results, operands(op->getNumOperands());
+    llvm::SmallVector<bool> wanted = llvm::map_to_vector(op->getOperands(), isActive);
     for (Value result : op->getResults())
-      results.push_back(gradients.lookup(result));
-    if (llvm::none_of(results, [](Value gradient) { return gradient; }))
+      results.push_back(isActive(result) ? gradients.lookup(result) : Value());
+    if (llvm::none_of(results, [](Value gradient) { return gradient; }) ||
+        llvm::none_of(wanted, [](bool w) { return w; }))
       continue;
     auto differentiable = mlir::dyn_cast<Differentiable>(op);
-    if (!differentiable)
-      continue; // integers, comparisons: nothing flows through them
-    llvm::SmallVector<bool> wanted;
-    for (Value operand : op->getOperands())
-      wanted.push_back(isFloat(operand));
-    if (mlir::failed(differentiable.buildGradient(builder, results, wanted, operands))) {
+    if (!differentiable || mlir::failed(differentiable.buildGradient(builder, results, wanted, operands))) {
       node.unsupported("of '" + op->getName().getStringRef().str() + "', which has no derivative here");
       return {};
     }
-    for (auto [operand, gradient] : llvm::zip(op->getOperands(), operands)) {
-      if (!gradient)
+    for (auto [operand, gradient, isWanted] : llvm::zip(op->getOperands(), operands, wanted)) {
+      if (!gradient || !isWanted)
         continue;
       Value &sum = gradients[operand];
       sum = sum ? builder.create<AddOp>(node.loc, sum, gradient).getResult() : gradient;
@@ -99,6 +101,9 @@ void gradient(Node &node) {
   llvm::SmallVector<Value> tensors;
   for (const std::string &name : llvm::concat<std::string>(xs, zs))
     tensors.push_back(named(node, name));
+  for (unsigned i = 0; i < node.numInputs(); ++i)
+    if (!node.has(i))
+      node.invalid("input " + std::to_string(i) + " is missing");
   if (node.failed())
     return;
   llvm::SmallVector<Value> inputs = node.inputs();

@@ -26,8 +26,8 @@ OperandRole roleOf(OpOperand &use) {
 
 bool isFloatTensor(Value value) { return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType()); }
 
-/// What reads parameters and gets a derivative of the results: a walk backwards through differentiable operations. An
-/// operation is forgotten once it has been met, behind all that uses it.
+/// What reads parameters and gets a derivative of the results: a walk backwards through all but what stops gradients.
+/// An operation is forgotten once it has been met, behind all that uses it.
 llvm::DenseSet<Operation *> differentiatedReads(ProgramOp program) {
   llvm::DenseSet<Operation *> reached;
   auto reach = [&](OpOperand &operand) {
@@ -37,7 +37,7 @@ llvm::DenseSet<Operation *> differentiatedReads(ProgramOp program) {
   Block &block = program.getBlock();
   llvm::for_each(block.getTerminator()->getOpOperands(), reach);
   for (Operation &op : llvm::reverse(block.without_terminator())) {
-    if (isa<ReadOp>(op) || !reached.erase(&op) || !isa<Differentiable>(op))
+    if (isa<ReadOp>(op) || !reached.erase(&op) || stopsGradient(&op))
       continue;
     for (OpOperand &operand : op.getOpOperands())
       if (roleOf(operand) != OperandRole::statistics)

@@ -60,6 +60,7 @@ void addBinary(Cases &cases) {
   for (const Operands &o : operands) {
     cases.push_back({"div", {o.lhs, o.rhs}, {o.result}, "", -2, 2, 0.5});
     cases.push_back({"pow", {o.lhs, o.rhs}, {o.result}, "", 0.5, 2});
+    cases.push_back({"mod", {o.lhs, o.rhs}, {o.result}, "", -2, 2, 0.5});
   }
   for (const char *exponent : {"0.0", "1.0", "2.0", "3.0", "-1.5"})
     cases.push_back({"pow", {"3xf64", "dense<" + std::string(exponent) + "> : tensor<f64>"}, {"3xf64"}, "", 0.5, 2});
@@ -369,12 +370,108 @@ void addBatchNorms(Cases &cases) {
     cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", "3xf64", "3xf64"}, {input}, epsilon, 0.5, 2});
 }
 
+/// Operations that are gradients: second derivatives.
+void addGradients(Cases &cases) {
+  for (const std::string &shape : shapes) {
+    cases.push_back({"silu_grad", {shape, shape}, {shape}});
+    cases.push_back({"gelu_grad", {shape, shape}, {shape}});
+    cases.push_back({"gelu_grad", {shape, shape}, {shape}, "{tanh}"});
+  }
+  for (const char *op : {"softmax_grad", "log_softmax_grad"}) {
+    cases.push_back({op, {"2x3xf64", "2x3xf64"}, {"2x3xf64"}, "{axis = 1 : i64}"});
+    cases.push_back({op, {"2x3x2xf64", "2x3x2xf64"}, {"2x3x2xf64"}, "{axis = 1 : i64}"});
+    cases.push_back({op, {"4xf64", "4xf64"}, {"4xf64"}, "{axis = 0 : i64}"});
+  }
+  const std::string mask = "dense<[[true, false, true]]> : tensor<1x3xi1>";
+  cases.push_back({"dropout_grad", {"1x3xf64", mask}, {"1x3xf64"}, "{ratio = 0.5 : f64}"});
+  cases.push_back({"dropout_grad", {"f64", "dense<false> : tensor<i1>"}, {"f64"}, "{ratio = 0.25 : f64}"});
+  cases.push_back({"dropout_grad", {"0xf64", "dense<> : tensor<0xi1>"}, {"0xf64"}, "{ratio = 0.0 : f64}"});
+  const std::string slice = "offsets = array<i64: 4, 0>, strides = array<i64: -2, 1>}";
+  cases.push_back({"slice_grad", {"2x3xf64"}, {"5x3xf64"}, "{shape = array<i64: 5, 3>, " + slice});
+  cases.push_back({"slice_grad", {"1x0xf64"}, {"5x2xf64"}, "{shape = array<i64: 5, 2>, " + slice});
+  cases.push_back({"slice_grad", {"f64"}, {"f64"}, "{shape = array<i64>, offsets = array<i64>, strides = array<i64>}"});
+}
+
+void addGradientsOfGathers(Cases &cases) {
+  const std::string twice = "dense<[1, 1, -1]> : tensor<3xi64>", pairs = "dense<[[0, 3], [3, 3]]> : tensor<2x2xi32>";
+  cases.insert(
+      cases.end(),
+      {{"gather_grad", {"3x3xf64", twice}, {"4x3xf64"}, "{shape = array<i64: 4, 3>, axis = 0 : i64}"},
+       {"gather_grad", {"2x2x2xf64", pairs}, {"2x4xf64"}, "{shape = array<i64: 2, 4>, axis = 1 : i64}"},
+       {"gather_grad", {"3x3xf64", twice, "4x3xf64"}, {"4x3xf64"}, "{shape = array<i64: 4, 3>, axis = 0 : i64}"},
+       {"gather_elements_grad",
+        {"2x3xf64", "dense<[[0, 3, 3], [-1, 1, 3]]> : tensor<2x3xi64>"},
+        {"2x4xf64"},
+        "{shape = array<i64: 2, 4>, axis = 1 : i64}"},
+       {"gather_elements_grad", {"3xf64", twice}, {"2xf64"}, "{shape = array<i64: 2>, axis = 0 : i64}"},
+       {"gather_elements_grad",
+        {"1x2xf64", "dense<[[1, 0]]> : tensor<1x2xi64>"},
+        {"3x2xf64"},
+        "{shape = array<i64: 3, 2>, axis = 0 : i64}"},
+       {"gather_nd_grad",
+        {"3xf64", "dense<[[0, 1], [2, 3], [0, 1]]> : tensor<3x2xi64>"},
+        {"3x4xf64"},
+        "{shape = array<i64: 3, 4>, batch_dims = 0 : i64}"},
+       {"gather_nd_grad",
+        {"2x4xf64", "dense<[[2], [-1]]> : tensor<2x1xi64>"},
+        {"3x4xf64"},
+        "{shape = array<i64: 3, 4>, batch_dims = 0 : i64}"},
+       {"gather_nd_grad",
+        {"2x2xf64", "dense<[[0], [2]]> : tensor<2x1xi64>"},
+        {"2x3x2xf64"},
+        "{shape = array<i64: 2, 3, 2>, batch_dims = 1 : i64}"}});
+}
+
+void addGradientsOfWindows(Cases &cases) {
+  const std::string high1 = "high = array<i64: 1>, groups = ";
+  cases.insert(
+      cases.end(),
+      {{"conv_weight_grad",
+        {"2x3x5xf64", "2x4x5xf64"},
+        {"4x3x3xf64"},
+        windows("1", "1", "1", high1 + "1 : i64, kernel = array<i64: 3>")},
+       {"conv_weight_grad",
+        {"1x2x7xf64", "1x2x4xf64"},
+        {"2x1x2xf64"},
+        windows("2", "2", "1", high1 + "2 : i64, kernel = array<i64: 2>")},
+       {"conv_weight_grad",
+        {"2x4x5x2xf64", "2x3x2x4xf64"},
+        {"4x1x2x3xf64"},
+        windows("1, 2", "1, 1", "0, 1",
+                "high = array<i64: 0, 0>, groups = 2 : i64, kernel = array<i64: 2, 3>, channels_last")},
+       {"sum_pool_grad",
+        {"2x3x4xf64"},
+        {"2x3x8xf64"},
+        windows("2", "1", "1", "kernel = array<i64: 3>, shape = array<i64: 2, 3, 8>")},
+       {"sum_pool_grad",
+        {"1x2x2x3xf64"},
+        {"1x2x5x4xf64"},
+        windows("2, 1", "2, 1", "0, 0", "kernel = array<i64: 2, 2>, shape = array<i64: 1, 2, 5, 4>")},
+       {"sum_pool_grad",
+        {"1x2x3x2xf64"},
+        {"1x5x4x2xf64"},
+        windows("2, 1", "2, 1", "0, 0", "kernel = array<i64: 2, 2>, shape = array<i64: 1, 5, 4, 2>, channels_last")},
+       {"max_pool_grad",
+        {"1x2x3xf64", "dense<[[[0, 2, 2], [3, 1, -1]]]> : tensor<1x2x3xi32>"},
+        {"1x2x4xf64"},
+        "{shape = array<i64: 1, 2, 4>}"},
+       {"max_pool_grad",
+        {"1x1x1x2xf64", "dense<[[[[5, 3]]]]> : tensor<1x1x1x2xi32>"},
+        {"1x1x2x3xf64"},
+        "{shape = array<i64: 1, 1, 2, 3>}"},
+       {"max_pool_grad",
+        {"1x2x0xf64", "dense<> : tensor<1x2x0xi32>"},
+        {"1x2x0xf64"},
+        "{shape = array<i64: 1, 2, 0>}"}});
+}
+
 } // namespace
 
 std::vector<Case> allCases() {
   Cases cases;
   for (auto add : {addUnary, addBinary, addMoves, addGathers, addScatters, addOrders, addReductions, addProducts,
-                   addSoftmaxes, addNorms, addAttention, addLosses, addConvolutions, addPools, addBatchNorms})
+                   addSoftmaxes, addNorms, addAttention, addLosses, addConvolutions, addPools, addBatchNorms,
+                   addGradients, addGradientsOfGathers, addGradientsOfWindows})
     add(cases);
   return cases;
 }

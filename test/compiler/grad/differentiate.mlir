@@ -206,3 +206,39 @@ graph.program @micro phase = micro inputs = [] {
 // CHECK: %[[I:.*]] = graph.all_slice %[[H]] {dim = 1 : i64, ranks = 2 : i64}
 // CHECK: %[[J:.*]] = graph.all_reduce %[[I]]
 // CHECK: graph.accumulate_grad @parts, %[[J]]
+
+// -----
+
+// Gradients stop at what is constant piece by piece, and at bits; what they do not know is an error, not a zero.
+
+// expected-warning @+1 {{parameter 'steps' gets no gradient from the loss: frozen}}
+graph.parameter @steps : tensor<4xf32> role = trainable
+graph.parameter @bits : tensor<4xf32> role = trainable
+// CHECK-LABEL: inputs = ["stopped"]
+graph.program @micro phase = micro inputs = ["stopped"] {
+^bb0(%x: tensor<4xf32>):
+  %w = graph.read @steps : tensor<4xf32>
+  %f = graph.floor %w : (tensor<4xf32>) -> tensor<4xf32>
+  %b = graph.read @bits : tensor<4xf32>
+  %d = graph.bitcast %b {to = f32} : (tensor<4xf32>) -> tensor<4xf32>
+  %m = graph.mul %f, %d : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %s = graph.sub %m, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %l = graph.reduce_sum %s {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+// CHECK: graph.backward
+// CHECK: %[[D:.*]] = graph.neg
+// CHECK-NEXT: graph.accumulate_grad @bits, %[[D]]
+
+// -----
+
+graph.parameter @w : tensor<2x4xf32> role = trainable
+graph.program @micro phase = micro inputs = ["g", "s", "m"] {
+^bb0(%g: tensor<2x4xf32>, %s: tensor<4xf32>, %m: tensor<2xf32>):
+  %w = graph.read @w : tensor<2x4xf32>
+  // expected-error @+1 {{'graph.rms_norm_grad' op has no derivative, but the loss depends on trained parameters through it}}
+  %dx, %ds = graph.rms_norm_grad %g, %w, %s, %m {axis = 1 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>)
+      -> (tensor<2x4xf32>, tensor<4xf32>)
+  %l = graph.reduce_sum %dx {axes = array<i64: 0, 1>} : (tensor<2x4xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
