@@ -153,7 +153,7 @@ public:
       return {Role::buffer, "exporter: " + origin.word};
     if (llvm::none_of(reads[name], [&](ReadOp read) { return path.contains(read); }))
       return {Role::frozen, "no derivative reaches it"};
-    if (isPositionTable(parameter)) {
+    if (!origins.isOne(fileNameOf(name)) && isPositionTable(parameter)) {
       warn(parameter, "is not trained: it is a table of sines and cosines, which models keep as it is",
            "--trainable '+");
       return {Role::frozen, "sines and cosines"};
@@ -221,7 +221,7 @@ private:
   }
 
   /// Positions by sines and cosines, [P, D] or [1, P, D]. Modules hold them as parameters that need no gradient, a word
-  /// that no exporter writes.
+  /// that no exporter writes but `zero export`.
   bool isPositionTable(ParameterOp parameter) {
     auto shape = cast<RankedTensorType>(parameter.getType()).getShape();
     if (shape.size() < 2 || shape.size() > 3 || (shape.size() == 3 && shape[0] != 1))
