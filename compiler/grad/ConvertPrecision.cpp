@@ -74,6 +74,12 @@ bool reducesToScalar(Operation &op) {
   return isa<ReduceSumOp, ReduceMeanOp>(op) && cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 0;
 }
 
+/// The bits of an f32 as another type's; as f32 it is a value whose gradient stops, which is as narrow as any.
+bool readsBits(Operation &op) {
+  auto bitcast = dyn_cast<BitcastOp>(op);
+  return bitcast && !bitcast.getTo().isF32();
+}
+
 /// The class the op is computed in, or nothing where no varying f32 operand arrives.
 std::optional<Kind> Converter::target(Operation &op) const {
   bool narrow = false, wide = false;
@@ -84,7 +90,7 @@ std::optional<Kind> Converter::target(Operation &op) const {
     narrow |= found->second == Kind::narrow;
     wide |= found->second == Kind::wide;
   }
-  if (wide || (narrow && reducesToScalar(op)))
+  if (wide || (narrow && (reducesToScalar(op) || readsBits(op))))
     return Kind::wide;
   return narrow ? std::optional(Kind::narrow) : std::nullopt;
 }
@@ -122,8 +128,8 @@ LogicalResult Converter::convert(Operation &op) {
     for (OpOperand &operand : op.getOpOperands())
       if (kinds.contains(operand.get()))
         operand.set(castTo(operand.get(), type));
-    if (auto cast = dyn_cast<CastOp>(op); cast && cast.getTo() == wideType && type == narrowType)
-      cast.setTo(narrowType);
+    if (type == narrowType && isa<CastOp, BitcastOp>(op) && op.getAttr("to") == TypeAttr::get(wideType))
+      op.setAttr("to", TypeAttr::get(narrowType));
     if (failed(inferAgain(op)))
       return failure();
   }

@@ -84,3 +84,18 @@ graph.program @buffers phase = micro inputs = ["x", "i"] {
   graph.assign @mean, %e : tensor<3xf32>
   graph.return %l, %j : tensor<3xi1>, tensor<3xi64>
 }
+
+// -----
+
+// What stops a gradient is as narrow as its operand; the bits of a number are those of f32.
+// CHECK-LABEL: inputs = ["detached"]
+graph.program @micro phase = micro inputs = ["detached"] {
+^bb0(%x: tensor<4xf32>):
+  %y = graph.tanh %x : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: graph.bitcast %{{.*}} {to = bf16} : (tensor<4xbf16>) -> tensor<4xbf16>
+  %d = graph.bitcast %y {to = f32} : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[WIDE:.*]] = graph.cast %{{.*}} {to = f32} : (tensor<4xbf16>) -> tensor<4xf32>
+  // CHECK: graph.bitcast %[[WIDE]] {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+  %b = graph.bitcast %y {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
+  graph.return %d, %b : tensor<4xf32>, tensor<4xi32>
+}
