@@ -97,6 +97,18 @@ def adam(w, g, t, state):
     return w - rate * state["v"] / (state["h"] ** 0.5 + 1e-3)
 
 
+def adams(start, *attributes, count="t", grows=True, one=1):
+    """Of each of `attributes` an Adam of its own; T is `count`, of which t is stored as `start` and t1 is one more."""
+    names = ["", "2"][:len(attributes)]
+    nodes = [gradient(), node("Add", ["t", "one"], ["t1"])]
+    for n, given in zip(names, attributes):
+        nodes.append(node("Adam", ["r", count, "w", "g", "v", "h"], ["n" + n, "nv" + n, "nh" + n], domain=TRAINING,
+                          **{"alpha": 0.9, "beta": 0.999, "epsilon": 1e-3, **given}))
+    bindings = {"w": "n", "v": "nv" + names[-1], "h": "nh" + names[-1]}
+    return with_training(nodes, {**bindings, **({"t": "t1"} if grows else {})},
+                         [scalar("r", RATE), scalar("t", start, INT64), scalar("one", one, INT64), *ZEROS])
+
+
 MODELS = {
     "sgd": (sgd, lambda: with_training([gradient(), node("Mul", ["r", "g"], ["s"]), node("Sub", ["w", "s"], ["n"])], {"w": "n"}, [scalar("r", RATE)])),
     "momentum": (momentum, lambda: with_training(
@@ -106,6 +118,7 @@ MODELS = {
         [gradient(), node("Adam", ["r", "t", "w", "g", "v", "h"], ["n", "nv", "nh"], domain=TRAINING, alpha=0.9, beta=0.999, epsilon=1e-3),
          node("Add", ["t", "one"], ["t1"])],
         {"w": "n", "v": "nv", "h": "nh", "t": "t1"}, [scalar("r", RATE), scalar("t", 1, INT64), scalar("one", 1, INT64), *ZEROS])),
+    "adam after the count": (adam, lambda: adams(0, {}, count="t1")),
 }
 
 
@@ -135,12 +148,28 @@ def numbers_of_an_own_rule():
             raise Case(f"{flags}: exit code {done.returncode}: {done.stderr}")
 
 
+def two_adams():
+    """One per parameter, with numbers of their own."""
+    both = gradient().replace(data(9, "w"), data(9, "w") + data(9, "u")).replace(data(2, "g"), data(2, "g") + data(2, "gu"))
+    nodes = [both, node("Add", ["t", "one"], ["t1"])]
+    for k, alpha in (("w", 0.9), ("u", 0.5)):
+        nodes.append(node("Adam", ["r", "t", k, "g" if k == "w" else "gu", "v" + k, "h" + k], ["n" + k, "nv" + k, "nh" + k], domain=TRAINING, alpha=alpha))
+    graph = b"".join(data(1, n) for n in nodes) + data(2, "a") + b"".join(data(5, t) for t in (
+        scalar("r", RATE), scalar("t", 1, INT64), scalar("one", 1, INT64), *(tensor([4, 3], FLOAT, [0.0] * 12, n) for n in ("vw", "vu", "hw", "hu"))))
+    info = data(2, graph) + b"".join(data(4, data(1, k) + data(2, v)) for k, v in (("w", "nw"), ("u", "nu"), ("t", "t1")))
+    return linear(nodes=[node("Mul", ["w", "u"], ["wu"]), node("MatMul", ["x", "wu"], ["y"], "/mm"), node("ReduceMean", ["y"], ["loss"], "/mean", keepdims=0)],
+                  initializers=[tensor([4, 3], FLOAT, [W0] * 12, n) for n in ("w", "u")], outputs=[f("y", 2, 3)],
+                  extra=data(8, data(1, "ai.onnx.preview.training") + number(2, 1)) + data(20, info))
+
+
 def refused():
     path = suite.dir / "refused.onnx"
     bad = {3: [with_training([gradient()], {"nothing": "g"}), with_training([gradient()], {"w": "nothing"})],
            4: [with_training([gradient(), node("Add", ["w", "g"], ["n"])], {"w": "n"}),
                with_training([gradient()], {}),
-               with_training([gradient(), node("Adagrad", ["r", "t", "w", "g", "v"], ["n", "nv"], domain=TRAINING)], {"w": "n"}, [scalar("r", RATE)])]}
+               with_training([gradient(), node("Adagrad", ["r", "t", "w", "g", "v"], ["n", "nv"], domain=TRAINING)], {"w": "n"}, [scalar("r", RATE)]),
+               # T of the first step is 0, where ONNX corrects nothing; 2; stays; grows by 2
+               adams(0, {}), adams(1, {}, count="t1"), adams(1, {}, grows=False), adams(1, {}, one=2), two_adams()]}
     for code, models in bad.items():
         for content in models:
             path.write_bytes(content)

@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <cstring>
+#include <tuple>
 
 using namespace zc;
 using namespace zc::importer;
@@ -87,7 +88,9 @@ private:
     auto rate = number(product->input(rateFirst ? 0 : 1));
     if (!rate)
       return refuse("has a learning rate that is no constant");
-    ZC_RETURN_IF_ERROR(use(UpdateRule::sgd, *rate));
+    UpdateSettings settings = OwnOptimizer().settings;
+    settings.lr = *rate;
+    ZC_RETURN_IF_ERROR(use(settings, false));
     return train(state, product->input(rateFirst ? 1 : 0));
   }
 
@@ -120,25 +123,59 @@ private:
       return refuse("has a norm_coefficient_post");
     if (groups == 3 && (text("mode") != "standard" || attribute("beta", 1) != 1))
       return refuse("uses Momentum of mode '" + text("mode") + "' or with a beta other than 1");
-    ZC_RETURN_IF_ERROR(use(groups == 4 ? UpdateRule::adam : UpdateRule::momentum, *rate));
-    own.settings.weightDecay = attribute("norm_coefficient", 0);
+    if (groups == 4)
+      ZC_RETURN_IF_ERROR(checkCount(node.input(1)));
+    UpdateSettings settings = OwnOptimizer().settings;
+    settings.rule = groups == 4 ? UpdateRule::adam : UpdateRule::momentum;
+    settings.lr = *rate;
+    settings.weightDecay = attribute("norm_coefficient", 0);
     if (groups == 3) {
-      own.settings.momentum = attribute("alpha", 0);
+      settings.momentum = attribute("alpha", 0);
     } else {
-      own.settings.beta1 = attribute("alpha", 0.9f);
-      own.settings.beta2 = attribute("beta", 0.999f);
-      own.settings.eps = attribute("epsilon", 0);
-      own.epsUncorrected = true;
+      settings.beta1 = attribute("alpha", 0.9f);
+      settings.beta2 = attribute("beta", 0.999f);
+      settings.eps = attribute("epsilon", 0);
     }
+    ZC_RETURN_IF_ERROR(use(settings, groups == 4));
     return train(state, node.input(2 + count + output));
   }
 
-  Status use(UpdateRule rule, double rate) {
-    if (own.settings.lr && (own.settings.rule != rule || own.settings.lr != rate))
-      return refuse("has several rules or learning rates");
-    own.settings.rule = rule;
-    own.settings.lr = rate;
+  /// One rule with one set of numbers for all that is trained.
+  Status use(const UpdateSettings &settings, bool epsUncorrected) {
+    auto numbers = [](const UpdateSettings &s) {
+      return std::make_tuple(s.rule, s.lr, s.beta1, s.beta2, s.eps, s.momentum, s.weightDecayOrDefault());
+    };
+    if (own.settings.lr && numbers(own.settings) != numbers(settings))
+      return refuse("has several rules, learning rates or numbers of a rule");
+    own.settings = settings;
+    own.epsUncorrected = epsUncorrected;
     return {};
+  }
+
+  /// Adam corrects its moments by T, not at all where T is 0; here by the number of the step, which is 1 in the first:
+  /// a counter that begins with 1 and is 1 more after each step, or what it becomes where it begins with 0.
+  Status checkCount(const std::string &name) const {
+    int output = 0;
+    const onnxpb::Node *next = producerOf(name, output);
+    auto counter = next ? counterOf(*next) : name;
+    auto first = counter ? integer(*counter) : std::nullopt;
+    if (!first || *first + (next ? 1 : 0) != 1)
+      return refuse("has an Adam whose T is not 1 in the first step, which then corrects its moments otherwise");
+    for (const onnxpb::StringStringEntry &binding : info.update_binding())
+      if (binding.key() == *counter)
+        if (const onnxpb::Node *grown = producerOf(binding.value(), output); grown && counterOf(*grown) == counter)
+          return {};
+    return refuse("has an Adam whose T is not 1 more after each step");
+  }
+
+  /// The variable of a sum of one and 1.
+  std::optional<std::string> counterOf(const onnxpb::Node &node) const {
+    if (node.op_type() != "Add" || node.input_size() != 2)
+      return std::nullopt;
+    for (int one : {1, 0})
+      if (integer(node.input(one)) == 1 && integer(node.input(1 - one)))
+        return node.input(1 - one);
+    return std::nullopt;
   }
 
   Status train(const std::string &state, const std::string &gradient) {
@@ -168,6 +205,22 @@ private:
       std::memcpy(&value, tensor.raw_data().data(), sizeof value);
     else if (tensor.float_data_size() == 1)
       value = tensor.float_data(0);
+    else
+      return std::nullopt;
+    return value;
+  }
+
+  /// An i64 scalar that is stored in the file.
+  std::optional<int64_t> integer(const std::string &name) const {
+    auto found = tensors.find(name);
+    if (found == tensors.end() || found->second->data_type() != 7)
+      return std::nullopt;
+    const onnxpb::Tensor &tensor = *found->second;
+    int64_t value = 0;
+    if (tensor.raw_data().size() == sizeof value)
+      std::memcpy(&value, tensor.raw_data().data(), sizeof value);
+    else if (tensor.int64_data_size() == 1)
+      value = tensor.int64_data(0);
     else
       return std::nullopt;
     return value;
