@@ -7,7 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
 from e2e import Case, Suite, read_safetensors, write_safetensors
 from model import f, ints, linear, node  # noqa: E402
-from onnx_write import FLOAT, tensor  # noqa: E402
+from onnx_write import FLOAT, data, number, tensor  # noqa: E402
 
 suite = Suite(__doc__)
 
@@ -24,16 +24,16 @@ def numbers(name, values, shape=None):
 def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs=(), loss=None, initializers=(), fixed=(), **kinds):
     """`nodes` compute "y" of "h", of which the loss is the sum, or what `flags` make a loss of."""
     stem, shape = name.replace(" ", "-").replace(",", ""), shape or [len(w)]
-    path, data = suite.dir / f"{stem}.onnx", suite.dir / f"{stem}.safetensors"
+    path, batch = suite.dir / f"{stem}.onnx", suite.dir / f"{stem}.safetensors"
     nodes = [node("Mul", ["x", "w"], ["h"], "/h"), *nodes]
     if not flags:
         nodes.append(node("ReduceSum", ["y"], ["loss"], "/sum", keepdims=0))
     path.write_bytes(linear(nodes=nodes, inputs=[f("x", *shape), *(f(n, *shape) for n, _ in inputs)],
                             outputs=[f("y", *shape) if flags else f("loss")],
                             initializers=[numbers("w", w, shape), *initializers], **kinds))
-    write_safetensors(data, {"x": ("F32", shape, [1.0] * len(w)), **{n: ("F32", shape, v) for n, v in (*inputs, *fixed)}})
+    write_safetensors(batch, {"x": ("F32", shape, [1.0] * len(w)), **{n: ("F32", shape, v) for n, v in (*inputs, *fixed)}})
     plan = suite.compile(path, suite.dir / f"{stem}.plan", "--optimizer", "sgd", "--momentum", "0", "--lr", "1", "--trainable", "w", *flags)
-    metrics = suite.train(plan, suite.dir / stem, "--data", data, "--steps", 1)
+    metrics = suite.train(plan, suite.dir / stem, "--data", batch, "--steps", 1)
     weights = suite.dir / f"{stem}-after.safetensors"
     suite.tool("zero-run", "export", suite.dir / stem / "final", "--safetensors", weights)
     after = read_safetensors(weights)["w"][2]
@@ -42,6 +42,28 @@ def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs
         same_numbers(name + ", the loss", [metrics[0]["loss"]], [loss])
 
 
+def second(name, nodes, w, gradient, loss, **kinds):
+    """The loss is the square of the derivative of y's sum by x: its gradient is one of second derivatives."""
+    strings = lambda key, *values: data(5, data(1, key) + b"".join(data(9, v) for v in values) + number(20, 8))  # noqa: E731
+    derive = (data(1, "x") + data(2, "gx") + data(3, "/gradient") + data(4, "Gradient") + strings("xs", "x") +
+              data(5, data(1, "y") + data(4, "s") + number(20, 3)) + data(7, "ai.onnx.preview.training"))
+    nodes = [*nodes, node("ReduceSum", ["out"], ["s"], "/s", keepdims=0), derive, node("Mul", ["gx", "gx"], ["y"], "/square")]
+    step(name, nodes, w, gradient, loss=loss, extra=data(8, data(1, "ai.onnx.preview.training") + number(2, 1)), opset=20, **kinds)
+
+
+def unknown_second():
+    """A derivative that is not there is told, with its node: it must not count as one of zero."""
+    norm = [node("LayerNormalization", ["h", "one"], ["out"], "/norm")]
+    try:
+        second("unknown", norm, W, W, 0, initializers=[numbers("one", [1.0] * 4)])
+    except Case as refusal:
+        if "exit code 4" in str(refusal) and "graph.layer_norm_grad" in str(refusal) and 'node "/norm"' in str(refusal):
+            return str(refusal).splitlines()[1].strip()
+        raise
+    raise Case("the derivative of a layer norm's gradient was made up")
+
+
+W = [0.5, -1.0, 2.0, 0.25]
 IDENTITY = [node("Identity", ["h"], ["y"], "/y")]
 SIGMOID = [node("Sigmoid", ["h"], ["y"], "/y")]
 TARGETS = ("t", [1.0, 0.0, 1.0, 0.0])
@@ -57,6 +79,69 @@ cases = [
                                             [0.0, 0.0, 3.0, 4.0], [0.0, 0.0, 0.6, 0.8], shape=[2, 2], loss=5.0)),
     ("norm of a scalar", lambda: step("norm of a scalar", [node("ReduceL2", ["h", "none"], ["y"], "/norm", noop_with_empty_axes=1)],
                                       [0.0, -2.0], [0.0, -1.0], initializers=[ints("none", [])], opset=18, loss=2.0)),
+]
+# As exporters write torch's binary_cross_entropy_with_logits.
+LOGITS = [node("Sigmoid", ["h"], ["p"], "/p"), node("Sub", ["one", "p"], ["q"], "/q"), node("Log", ["p"], ["logp"], "/logp"), node("Log", ["q"], ["logq"], "/logq"),
+          node("Sub", ["one", "t"], ["u"], "/u"), node("Mul", ["t", "logp"], ["a"], "/a"), node("Mul", ["u", "logq"], ["b"], "/b"),
+          node("Add", ["a", "b"], ["ab"], "/ab"), node("Neg", ["ab"], ["each"], "/each"), node("Mul", ["each", "quarter"], ["y"], "/y")]
+ONES = [numbers("one", [1.0], []), numbers("quarter", [0.25], [])]
+cases += [(f"exported bce with {name} logits", lambda name=name, w=w, g=g, loss=loss: step(f"exported bce with {name} logits", LOGITS, w, g, inputs=[TARGETS],
+                                                                                      initializers=ONES, loss=loss))
+          for name, w, g, loss in (("no", [0.0] * 4, [-0.125, 0.125, -0.125, 0.125], 0.6931472),
+                                   ("far", [200.0, 3.0, -200.0, -16.0], [0.0, 0.2381435, -0.25, 2.8133780e-8], 50.76214))]
+CLIP = [numbers("low", [-1.0], []), numbers("high", [1.0], [])]
+SIX = [numbers("low", [0.0], []), numbers("high", [6.0], [])]
+clip = node("Clip", ["h", "low", "high"], ["y"], "/clip")
+cases += [
+    ("clamp at its bounds", lambda: step("clamp at its bounds", [clip], [-1.0, 1.0, -1.5, 1.5, 0.0], [1.0, 1.0, 0.0, 0.0, 1.0],
+                                         initializers=CLIP, loss=0.0)),
+    ("clamp of crossed bounds", lambda: step("clamp of crossed bounds", [node("Clip", ["h", "high", "low"], ["y"], "/clip")], [-1.0, 1.0, -1.5, 1.5, 0.0],
+                                             [0.0] * 5, initializers=CLIP, loss=-5.0)),
+    ("clamp from below", lambda: step("clamp from below", [node("Clip", ["h", "low"], ["y"], "/clip")], [-1.0, 1.0, -1.5], [1.0, 1.0, 0.0],
+                                      initializers=CLIP[:1], loss=-1.0)),
+    ("clamp by attributes", lambda: step("clamp by attributes", [node("Clip", ["h"], ["y"], "/clip", min=-1.0, max=1.0)], [-1.0, 1.0, -1.5, 0.5],
+                                         [1.0, 1.0, 0.0, 1.0], opset=10, loss=-0.5)),
+    ("relu6 at its bounds", lambda: step("relu6 at its bounds", [clip], [0.0, 6.0, 3.0, 7.0, -1.0], [0.0, 0.0, 1.0, 0.0, 0.0], initializers=SIX, loss=15.0)),
+    ("relu6 by attributes", lambda: step("relu6 by attributes", [node("Clip", ["h"], ["y"], "/clip", min=0.0, max=6.0)], [0.0, 6.0, 3.0], [0.0, 0.0, 1.0],
+                                         opset=10, loss=9.0)),
+    ("hardswish", lambda: step("hardswish", [node("HardSwish", ["h"], ["y"], "/act")], [-3.0, 3.0, 0.0, 2.0], [0.0, 1.0, 0.5, 1.1666667], loss=4.6666667)),
+    ("hardsigmoid", lambda: step("hardsigmoid", [node("HardSigmoid", ["h"], ["y"], "/act", alpha=1 / 6)], [-3.0, 3.0, 0.0, 2.0],
+                                 [0.0, 0.0, 0.1666667, 0.1666667], loss=2.3333333)),
+    ("fmod, the dividend", lambda: step("fmod, the dividend", [node("Mod", ["h", "b"], ["y"], "/mod", fmod=1)], [-7.0, 7.0, 0.0, 5.5, -2.5], [1.0] * 5,
+                                        initializers=[numbers("b", [3.0, -3.0, 2.0, 2.0, 1.0])], loss=1.0)),
+    ("fmod, the divisor", lambda: step("fmod, the divisor", [node("Mod", ["a", "h"], ["y"], "/mod", fmod=1)], [3.0, -3.0, 2.0, 2.0, 1.0],
+                                       [2.0, 2.0, 0.0, -2.0, 2.0], initializers=[numbers("a", [-7.0, 7.0, 0.0, 5.5, -2.5])], loss=1.0)),
+    ("the slope of tanh", lambda: second("the slope of tanh", [node("Tanh", ["h"], ["out"], "/act")], W, [0.3326806, 0.1845583, -0.05702554, 0.3877097],
+                                         0.4061964)),
+    ("the slope of silu", lambda: second("the slope of silu", [node("Sigmoid", ["h"], ["gate"], "/gate"), node("Mul", ["h", "gate"], ["out"], "/act")], W,
+                                         [0.7107887, 0.03327686, 5.196097, 0.2322896], 4.925672)),
+    ("the slope of gelu", lambda: second("the slope of gelu", [node("Gelu", ["h"], ["out"], "/act")], W, [1.019786, -0.05420274, 3.773429, 0.3068911],
+                                         4.936212)),
+    ("the slope of gelu, tanh", lambda: second("the slope of gelu, tanh", [node("Gelu", ["h"], ["out"], "/act", approximate="tanh")], W,
+                                               [1.019267, -0.05394529, 3.781142, 0.3068567], 4.943632)),
+]
+PICKED = [numbers("c", [1.0, -2.0, 3.0, 0.5])]
+weighted = lambda op: [node(op, ["h"], ["p"], "/p", axis=0), node("Mul", ["p", "c"], ["out"], "/weighted")]  # noqa: E731
+cubed = lambda op, inputs, **attributes: [node(op, inputs, ["part"], "/part", **attributes), node("Mul", ["part", "part"], ["square"], "/2"),  # noqa: E731
+                                          node("Mul", ["square", "part"], ["out"], "/3")]
+plane = [node("Unsqueeze", ["h", "axes"], ["plane"], "/plane")]
+AXES = ints("axes", [0, 1])
+cases += [
+    ("the slope of softmax", lambda: second("the slope of softmax", weighted("Softmax"), W, [0.2395756, 0.3469224, 0.2437646, 0.3495288], 1.197866,
+                                            initializers=PICKED)),
+    ("the slope of log softmax", lambda: second("the slope of log softmax", weighted("LogSoftmax"), W, [2.935151, -7.747025, 0.8807378, 2.096596], 10.91952,
+                                                initializers=PICKED)),
+    ("the slope of a slice", lambda: second("the slope of a slice", cubed("Slice", ["h", "from", "to"]), W, [0.0, -54.0, 1728.0, 0.0], 585.0,
+                                            initializers=[ints("from", [1]), ints("to", [3])])),
+    ("the slope of a gather", lambda: second("the slope of a gather", cubed("Gather", ["h", "at"]), W, [0.0, -216.0, 0.0, 0.05273438], 36.0022,
+                                             initializers=[ints("at", [1, 1, 3])])),
+    ("the slope of max pool", lambda: second("the slope of max pool", [*plane, *cubed("MaxPool", ["plane"], kernel_shape=[2], strides=[2])], W,
+                                             [1.6875, 0.0, 1728.0, 0.0], 576.1406, initializers=[AXES])),
+    ("the slope of average pool", lambda: second("the slope of average pool", [*plane, *cubed("AveragePool", ["plane"], kernel_shape=[2], strides=[2])], W,
+                                                 [-0.07910156, -0.1054688, 40.44562, 27.83139], 14.6525, initializers=[AXES])),
+    ("the slope of a convolution", lambda: second("the slope of a convolution", [*plane, *cubed("Conv", ["plane", "k"])], W,
+                                                  [-45.0, -227.25, 512.4979, -192.5587], 196.9344, initializers=[AXES, numbers("k", [1.0, -0.5], [1, 1, 2])])),
+    ("a slope whose slope is not known", unknown_second),
 ]
 suite.run(cases)
 suite.finish()

@@ -4,8 +4,8 @@
 // selected is 0 times a number, never NaN. At the kink itself the piece for x <= 0 has the gradient, as in torch.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
-#include "compiler/import/node/Node.h"
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -24,9 +24,6 @@ public:
   Value isAbove(double limit) { return node.make<LessOp>({number(limit), x}); }
   /// x where it is not positive, else 0.
   Value negativePart() { return select(isAbove(0), number(0), x); }
-  Value clamp(Value a, double low, double high) {
-    return node.make<MinOp>({node.make<MaxOp>({a, number(low)}), number(high)});
-  }
 
   Node &node;
   Value x;
@@ -65,15 +62,13 @@ void softsign(Node &node) {
   node.set(node.make<DivOp>({on.x, on.add(node.make<AbsOp>({on.x}), 1)}));
 }
 
-Value hardSigmoidOf(On &on, double alpha, double beta) { return on.clamp(on.add(on.mul(on.x, alpha), beta), 0, 1); }
+Expr hardSigmoidOf(Node &node, double alpha, double beta) {
+  return saturate(Expr(node, node.input(0)) * alpha + beta, 0, 1);
+}
 void hardSigmoid(Node &node) {
-  On on(node);
-  node.set(hardSigmoidOf(on, node.floatAttr("alpha", 0.2f), node.floatAttr("beta", 0.5)));
+  node.set(hardSigmoidOf(node, node.floatAttr("alpha", 0.2f), node.floatAttr("beta", 0.5)));
 }
-void hardSwish(Node &node) {
-  On on(node);
-  node.set(node.make<MulOp>({on.x, hardSigmoidOf(on, 1.0 / 6, 0.5)}));
-}
+void hardSwish(Node &node) { node.set(Expr(node, node.input(0)) * hardSigmoidOf(node, 1.0 / 6, 0.5)); }
 
 void mish(Node &node) {
   Value x = node.input(0);

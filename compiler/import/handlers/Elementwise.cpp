@@ -36,12 +36,16 @@ void pow(Node &node) {
   node.set(base.apply<PowOp>(exponent.cast(base.element())));
 }
 
-/// fmod = 1 takes the dividend's sign: that of a on |a| mod |b|, which is exact.
+/// fmod = 1 takes the dividend's sign: that of a on |a| mod |b|, which is exact. Of floats it is chosen by a selection,
+/// so that the derivative by a is 1 at 0 too, as in torch.
 void mod(Node &node) {
   if (node.intAttr("fmod", 0) == 0)
     return binary<ModOp>(node);
-  Expr a(node, node.input(0)), b(node, node.input(1));
-  node.set(a.apply<SignOp>() * a.apply<AbsOp>().apply<ModOp>(b.apply<AbsOp>()));
+  Expr a(node, node.input(0)), b(node, node.input(1)), divisor = b.apply<AbsOp>();
+  if (!isFloat(a))
+    return node.set(a.apply<SignOp>() * a.apply<AbsOp>().apply<ModOp>(divisor));
+  Expr negative = -((-a).apply<ModOp>(divisor));
+  node.set(negative.where(a.apply<LessOp>(0.0), a.apply<ModOp>(divisor)));
 }
 
 void isInf(Node &node) {
@@ -70,6 +74,12 @@ void bitCast(Node &node) {
   node.set(node.make<BitcastOp>({node.input(0)}, node.attrs().type("to", typeOf(*dtype, node.loc.getContext()))));
 }
 
+/// Integers have no kernel of their own.
+void relu(Node &node) {
+  Expr x(node, node.input(0));
+  node.set(isFloat(x) ? x.apply<ReluOp>() : x.apply<MaxOp>(0.0));
+}
+
 void where(Node &node) { node.set(node.make<SelectOp>({node.input(0), node.input(1), node.input(2)})); }
 
 void gelu(Node &node) {
@@ -89,22 +99,24 @@ void swish(Node &node) {
   node.set(node.make<MulOp>({x, node.make<SigmoidOp>({scaled})}));
 }
 
+/// What torch's relu6 is written as: its derivative is 0 at 0 and 6 too.
+bool isSix(const HostTensor *low, const HostTensor *high) {
+  return low && high && low->isFloat() && low->stored() == 1 && high->stored() == 1 && low->floatAt(0) == 0 &&
+         high->floatAt(0) == 6;
+}
 void clip(Node &node) {
-  Value x = node.input(0);
-  if (Value low = node.input(1))
-    x = node.make<MaxOp>({x, low});
-  if (Value high = node.input(2))
-    x = node.make<MinOp>({x, high});
-  node.set(x);
+  Expr x(node, node.input(0)), low(node, node.input(1)), high(node, node.input(2));
+  bool isRelu6 = low && high && isSix(node.constantOf(low), node.constantOf(high));
+  node.set(isRelu6 ? saturate(x, 0, 6) : clamp(x, low, high));
 }
 /// Until opset 10 the bounds are attributes.
 void clipAttributes(Node &node) {
-  Value x = node.input(0);
-  if (node.hasAttr("min"))
-    x = node.make<MaxOp>({x, node.scalar(node.floatAttr("min", 0), elementOf(x))});
-  if (node.hasAttr("max"))
-    x = node.make<MinOp>({x, node.scalar(node.floatAttr("max", 0), elementOf(x))});
-  node.set(x);
+  Expr x(node, node.input(0)), none(node, {});
+  double low = node.floatAttr("min", 0), high = node.floatAttr("max", 0);
+  bool hasLow = node.hasAttr("min"), hasHigh = node.hasAttr("max");
+  if (isFloat(x) && hasLow && hasHigh && low == 0 && high == 6)
+    return node.set(saturate(x, 0, 6));
+  node.set(clamp(x, hasLow ? x.number(low) : none, hasHigh ? x.number(high) : none));
 }
 
 void cast(Node &node) {
@@ -147,7 +159,7 @@ constexpr Row unaries[] = {
     {"Tanh", 6, unary<TanhOp>},
     {"Sigmoid", 6, unary<SigmoidOp>},
     {"Erf", 9, unary<ErfOp>},
-    {"Relu", 6, unary<ReluOp>},
+    {"Relu", 6, relu},
     {"Floor", 6, unary<FloorOp>},
     {"Ceil", 6, unary<CeilOp>},
     {"Round", 11, unary<RoundOp>},

@@ -50,6 +50,32 @@ ZC_EXPR_OPERATOR(/, DivOp)
 #undef ZC_EXPR_OPERATOR
 inline Expr operator-(Expr a) { return a.apply<graph::NegOp>(); }
 
+/// Products of matrices, batched, as matmul's; of integers, which it does not take, as sums of products.
+inline mlir::Value matrixProduct(Node &node, mlir::Value lhs, mlir::Value rhs) {
+  if (isFloat(lhs) || rankOf(lhs) < 2 || rankOf(rhs) < 2)
+    return node.make<graph::MatmulOp>({lhs, rhs});
+  llvm::SmallVector<int64_t> left(dimsOf(lhs)), right(dimsOf(rhs));
+  left.push_back(1);
+  right.insert(right.end() - 2, 1);
+  Expr products = Expr(node, lhs).reshape(left) * Expr(node, rhs).reshape(right);
+  return node.failed() ? mlir::Value()
+                       : node.make<graph::ReduceSumOp>({products}, node.attrs().ints("axes", {rankOf(products) - 2}));
+}
+
+/// x where it is between the bounds, else the bound beyond which it is; either may be null, and `high` counts where the
+/// two are the wrong way round. A selection, by whose derivative x has all of it at the bounds too, as torch.clamp:
+/// maximum and minimum would share it with them.
+inline Expr clamp(Expr x, Expr low, Expr high) {
+  if (low)
+    x = low.where(x.apply<graph::LessOp>(low), x);
+  return high ? high.where(high.apply<graph::LessOp>(x), x) : x;
+}
+/// The same, but at the bounds the derivative is 0, as that of torch's relu6 and hardsigmoid.
+inline Expr saturate(Expr x, double low, double high) {
+  Expr least = x.number(low), most = x.number(high);
+  return least.where(x.apply<graph::LessEqualOp>(least), most.where(most.apply<graph::LessEqualOp>(x), x));
+}
+
 /// The p-norm, from the sums of p-th powers. At 0 the root's derivative is infinite; that of the norm is taken as 0, as
 /// in torch.
 inline Expr rootOfSums(Expr sums, double p) {
