@@ -144,10 +144,21 @@ template <typename T> bool isEqual(T a, T b) { return a == b; }
 template <typename T> bool isLess(T a, T b) { return a < b; }
 template <typename T> bool isLessEqual(T a, T b) { return a <= b; }
 
+/// Of each bit; a bool has one.
 bool foldNot(mlir::Operation *, Operands in, HostTensor &out, std::string &) {
   for (int64_t i = 0, n = out.stored(); i < n; ++i)
-    out.ints[i] = !in[0]->intAt(i);
+    out.ints[i] = out.dtype == DType::boolean ? !in[0]->intAt(i) : wrapTo(out.dtype, ~in[0]->intAt(i));
   return true;
+}
+FoldFn bitwise(int64_t (*g)(int64_t, int64_t)) {
+  return binary([](double, double) { return 0.0; }, g);
+}
+
+/// An evaluator that asks for signs or sizes: u64, held as signed numbers, is left to the kernels.
+FoldFn ordered(FoldFn fold) {
+  return [fold = std::move(fold)](mlir::Operation *op, Operands in, HostTensor &out, std::string &error) {
+    return in[0]->dtype != DType::u64 && fold(op, in, out, error);
+  };
 }
 
 bool foldCast(mlir::Operation *, Operands in, HostTensor &out, std::string &) {
@@ -183,8 +194,8 @@ void zc::importer::addElementwiseFolds(FoldTable &table) {
   auto add = [&](const char *name, FoldFn fn) { table[name] = {std::move(fn), true}; };
   add("graph.neg", unary([](double x) { return -x; }, [](int64_t x) { return wrappingSub(0, x); }));
   add("graph.abs",
-      unary([](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? wrappingSub(0, x) : x; }));
-  add("graph.sign", unary(sign, [](int64_t x) { return int64_t((x > 0) - (x < 0)); }));
+      ordered(unary([](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? wrappingSub(0, x) : x; })));
+  add("graph.sign", ordered(unary(sign, [](int64_t x) { return int64_t((x > 0) - (x < 0)); })));
   add("graph.exp", unary([](double x) { return std::exp(x); }));
   add("graph.log", unary([](double x) { return std::log(x); }));
   add("graph.sqrt", unary([](double x) { return std::sqrt(x); }));
@@ -206,15 +217,15 @@ void zc::importer::addElementwiseFolds(FoldTable &table) {
   add("graph.add", binary([](double a, double b) { return a + b; }, wrappingAdd));
   add("graph.sub", binary([](double a, double b) { return a - b; }, wrappingSub));
   add("graph.mul", binary([](double a, double b) { return a * b; }, wrappingMul));
-  add("graph.div", binary([](double a, double b) { return a / b; }, intDiv));
-  add("graph.pow", binary([](double a, double b) { return std::pow(a, b); }, intPow));
-  add("graph.mod", binary(floorMod, intMod));
-  add("graph.min", binary(nanMin, [](int64_t a, int64_t b) { return std::min(a, b); }));
-  add("graph.max", binary(nanMax, [](int64_t a, int64_t b) { return std::max(a, b); }));
+  add("graph.div", ordered(binary([](double a, double b) { return a / b; }, intDiv)));
+  add("graph.pow", ordered(binary([](double a, double b) { return std::pow(a, b); }, intPow)));
+  add("graph.mod", ordered(binary(floorMod, intMod)));
+  add("graph.min", ordered(binary(nanMin, [](int64_t a, int64_t b) { return std::min(a, b); })));
+  add("graph.max", ordered(binary(nanMax, [](int64_t a, int64_t b) { return std::max(a, b); })));
   add("graph.equal", compare(isEqual<double>, isEqual<int64_t>));
-  add("graph.less", compare(isLess<double>, isLess<int64_t>));
-  add("graph.less_equal", compare(isLessEqual<double>, isLessEqual<int64_t>));
-  add("graph.and", binary([](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return int64_t(a && b); }));
-  add("graph.or", binary([](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return int64_t(a || b); }));
-  add("graph.xor", binary([](double, double) { return 0.0; }, [](int64_t a, int64_t b) { return a ^ b; }));
+  add("graph.less", ordered(compare(isLess<double>, isLess<int64_t>)));
+  add("graph.less_equal", ordered(compare(isLessEqual<double>, isLessEqual<int64_t>)));
+  add("graph.and", bitwise([](int64_t a, int64_t b) { return a & b; }));
+  add("graph.or", bitwise([](int64_t a, int64_t b) { return a | b; }));
+  add("graph.xor", bitwise([](int64_t a, int64_t b) { return a ^ b; }));
 }

@@ -16,7 +16,8 @@ FoldFn reduce(Reduction kind) {
   return [=](mlir::Operation *op, Operands in, HostTensor &out, std::string &) {
     const HostTensor &x = *in[0];
     auto axes = op->getAttrOfType<mlir::DenseI64ArrayAttr>("axes");
-    if (!axes || x.numElements() == 0 || out.splat || (kind == Reduction::mean && !x.isFloat()))
+    if (!axes || x.numElements() == 0 || out.splat || (kind == Reduction::mean && !x.isFloat()) ||
+        (kind == Reduction::max && x.dtype == DType::u64)) // held as signed numbers
       return false;
     llvm::SmallVector<int64_t, 6> steps(x.rank(), 0), index(x.rank(), 0);
     int64_t step = 1;
