@@ -188,7 +188,7 @@ private:
     Value left = matrix(a, {batch, onlyA, summed}), right = matrix(b, {batch, summed, onlyB});
     if (node.failed())
       return a;
-    Value y = isFloat(left) ? node.make<MatmulOp>({left, right}) : integerProduct(left, right);
+    Value y = matrixProduct(node, left, right);
     Term result{y, batch};
     result.labels.append(onlyA.begin(), onlyA.end());
     result.labels.append(onlyB.begin(), onlyB.end());
@@ -198,13 +198,6 @@ private:
     if (!node.failed())
       result.value = node.reshape(y, shape);
     return result;
-  }
-
-  /// [b, m, k] [b, k, n] of integers, which matmul does not take.
-  Value integerProduct(Value left, Value right) {
-    auto l = dimsOf(left), r = dimsOf(right);
-    Expr products = Expr(node, left).reshape({l[0], l[1], l[2], 1}) * Expr(node, right).reshape({r[0], 1, r[1], r[2]});
-    return node.failed() ? Value() : node.make<ReduceSumOp>({products}, node.attrs().ints("axes", {2}));
   }
 
   Node &node;

@@ -1,6 +1,8 @@
 //===- Linear.cpp - matrix products --------------------------------------------===//
+#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
-#include "compiler/import/node/Node.h"
+
+#include <cmath>
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -29,11 +31,11 @@ void matmul(Node &node) {
     int64_t count = 1;
     for (int64_t d : rows)
       count *= d;
-    y = node.make<MatmulOp>({node.reshape(a, {count, dimsOf(a).back()}), b});
+    y = matrixProduct(node, node.reshape(a, {count, dimsOf(a).back()}), b);
     rows.push_back(dimsOf(b).back());
     y = node.reshape(y, rows);
   } else {
-    y = node.make<MatmulOp>({a, b});
+    y = matrixProduct(node, a, b);
   }
   if (node.failed())
     return;
@@ -45,6 +47,21 @@ void matmul(Node &node) {
   node.set(node.reshape(y, shape));
 }
 
+/// alpha op(A) op(B) + beta C of integers.
+void integerGemm(Node &node, double alpha, double beta) {
+  if (std::trunc(alpha) != alpha || std::trunc(beta) != beta)
+    return node.unsupported("of integers with an alpha or beta that is none");
+  auto operand = [&](unsigned i, const char *transposed) {
+    return node.intAttr(transposed, 0) != 0 ? node.transpose(node.input(i), {1, 0}) : node.input(i);
+  };
+  Expr y(node, matrixProduct(node, operand(0, "transA"), operand(1, "transB")));
+  y = alpha == 1 ? y : y * alpha;
+  if (!node.has(2))
+    return node.set(y);
+  Expr c(node, node.input(2));
+  node.set(y + (beta == 1 ? c : c * beta));
+}
+
 /// alpha op(A) op(B) + beta C
 void gemm(Node &node) {
   Value a = node.input(0), b = node.input(1), c = node.input(2);
@@ -52,6 +69,8 @@ void gemm(Node &node) {
   if (rankOf(a) != 2 || rankOf(b) != 2)
     return node.invalid("operands have ranks " + std::to_string(rankOf(a)) + " and " + std::to_string(rankOf(b)) +
                         ", not 2");
+  if (!isFloat(a))
+    return integerGemm(node, alpha, beta);
   auto attrs =
       node.attrs().flag("trans_lhs", node.intAttr("transA", 0) != 0).flag("trans_rhs", node.intAttr("transB", 0) != 0);
   int64_t columns = dimsOf(b)[node.intAttr("transB", 0) != 0 ? 0 : 1];

@@ -72,8 +72,10 @@ void quantizeLinear(Node &node) {
     node.unsupported("to anything but 8 and 16 bit integers");
   if (node.failed())
     return;
-  mlir::Type f32 = mlir::Float32Type::get(node.loc.getContext());
-  Expr steps = (x / scale.cast(x.element())).cast(f32).apply<RoundOp>();
+  mlir::Type f32 = mlir::Float32Type::get(node.loc.getContext()), f64 = mlir::Float64Type::get(node.loc.getContext());
+  // Quotients of integers are rounded once.
+  Expr steps = isFloat(x) ? (x / scale.cast(x.element())).cast(f32).apply<RoundOp>()
+                          : (x.cast(f64) / scale.cast(f64)).apply<RoundOp>().cast(f32);
   if (node.has(2))
     steps = steps + Expr(node, perElement(node, node.input(2), x)).cast(f32);
   node.set(saturate(steps, *bounds).cast(target));
@@ -104,16 +106,24 @@ void dynamicQuantizeLinear(Node &node) {
   node.set(2, zero.cast(u8));
 }
 
+enum class Factor { left, right, product };
+
+/// A scale or zero point of a factor as f64: one for all, one per row of the left factor, one per column of the right.
+Expr ofFactor(Node &node, unsigned input, Factor factor) {
+  Expr value = Expr(node, node.input(input)).cast(mlir::Float64Type::get(node.loc.getContext()));
+  if (rankOf(value) != 1)
+    return value;
+  if (dimsOf(value)[0] == 1)
+    return value.reshape({});
+  if (factor == Factor::product)
+    node.unsupported("with " + std::to_string(dimsOf(value)[0]) + " scales or zero points of the result");
+  return factor == Factor::left ? value.reshape({dimsOf(value)[0], 1}) : value;
+}
+
 /// (a - zero point) as f64, in which sums of such products are exact.
-Expr centred(Node &node, unsigned input, unsigned zeroPoint, bool isLeft) {
-  mlir::Type f64 = mlir::Float64Type::get(node.loc.getContext());
-  Expr x = Expr(node, node.input(input)).cast(f64);
-  if (!node.has(zeroPoint))
-    return x;
-  Expr zero = Expr(node, node.input(zeroPoint)).cast(f64);
-  if (rankOf(zero) == 1 && isLeft) // one per row
-    zero = zero.reshape({dimsOf(zero)[0], 1});
-  return x - zero;
+Expr centred(Node &node, unsigned input, unsigned zeroPoint, Factor factor) {
+  Expr x = Expr(node, node.input(input)).cast(mlir::Float64Type::get(node.loc.getContext()));
+  return node.has(zeroPoint) ? x - ofFactor(node, zeroPoint, factor) : x;
 }
 
 Value integerProduct(Node &node, Expr a, Expr b) {
@@ -127,22 +137,21 @@ Value integerProduct(Node &node, Expr a, Expr b) {
 }
 
 void matMulInteger(Node &node) {
-  Value y = integerProduct(node, centred(node, 0, 2, true), centred(node, 1, 3, false));
+  Value y = integerProduct(node, centred(node, 0, 2, Factor::left), centred(node, 1, 3, Factor::right));
   if (y)
     node.set(node.cast(y, mlir::IntegerType::get(node.loc.getContext(), 32)));
 }
 
 /// Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of the result.
 void qLinearMatMul(Node &node) {
-  mlir::Type f64 = mlir::Float64Type::get(node.loc.getContext());
-  Expr y(node, integerProduct(node, centred(node, 0, 2, true), centred(node, 3, 5, false)));
-  auto scale = [&](unsigned i) { return Expr(node, node.input(i)).cast(f64); };
+  Expr y(node, integerProduct(node, centred(node, 0, 2, Factor::left), centred(node, 3, 5, Factor::right)));
+  Expr scale = ofFactor(node, 1, Factor::left) * ofFactor(node, 4, Factor::right) / ofFactor(node, 6, Factor::product);
   auto bounds = boundsOf(elementOf(node.input(7)));
   if (!bounds && !node.failed())
     node.unsupported("to anything but 8 bit integers");
   if (node.failed())
     return;
-  Expr steps = (y * (scale(1) * scale(4) / scale(6))).apply<RoundOp>() + Expr(node, node.input(7)).cast(f64);
+  Expr steps = (y * scale).apply<RoundOp>() + ofFactor(node, 7, Factor::product);
   node.set(saturate(steps, *bounds).cast(elementOf(node.input(7))));
 }
 
@@ -157,5 +166,5 @@ void zc::importer::addQuantizeHandlers(HandlerTable &table) {
   table.limit("", "QuantizeLinear", "to 8 and 16 bit integers");
   table.limit("", "DequantizeLinear", "from 8 to 32 bit integers");
   table.limit("", "MatMulInteger", "no vectors");
-  table.limit("", "QLinearMatMul", "no vectors");
+  table.limit("", "QLinearMatMul", "no vectors; one scale of the result");
 }

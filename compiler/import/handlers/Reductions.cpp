@@ -49,13 +49,17 @@ template <int64_t Since> void reduceSumSquare(Node &node) {
   Value square = node.make<MulOp>({node.input(0), node.input(0)});
   node.set(r.nothing ? square : reduceBy<ReduceSumOp>(node, square, r.axes, r.keepdims));
 }
+/// Roots and logarithms of integers are taken of doubles, and truncated.
+Expr real(Node &node, Value x) {
+  return isFloat(x) ? Expr(node, x) : Expr(node, x).cast(mlir::Float64Type::get(node.loc.getContext()));
+}
 template <int64_t Since> void reduceL2(Node &node) {
   Reduction r(node, Since);
   if (node.failed())
     return;
-  Value square = node.make<MulOp>({node.input(0), node.input(0)});
+  Expr x = real(node, node.input(0)), square = x * x;
   Value sums = r.nothing ? square : reduceBy<ReduceSumOp>(node, square, r.axes, r.keepdims);
-  node.set(rootOfSums(Expr(node, sums), 2));
+  node.set(rootOfSums(Expr(node, sums), 2).cast(elementOf(node.input(0))));
 }
 template <int64_t Since> void reduceL1(Node &node) {
   Reduction r(node, Since);
@@ -69,8 +73,8 @@ template <int64_t Since> void reduceLogSum(Node &node) {
   Reduction r(node, Since);
   if (node.failed())
     return;
-  node.set(
-      node.make<LogOp>({r.nothing ? node.input(0) : reduceBy<ReduceSumOp>(node, node.input(0), r.axes, r.keepdims)}));
+  Value x = real(node, node.input(0)), sums = r.nothing ? x : reduceBy<ReduceSumOp>(node, x, r.axes, r.keepdims);
+  node.set(Expr(node, sums).apply<LogOp>().cast(elementOf(node.input(0))));
 }
 
 /// The largest is taken out before, unless it is infinite.
@@ -80,7 +84,7 @@ template <int64_t Since> void reduceLogSumExp(Node &node) {
     return;
   if (r.nothing)
     return node.set(node.input(0));
-  Expr x(node, node.input(0)), top(node, reduceBy<ReduceMaxOp>(node, x, r.axes, true));
+  Expr x = real(node, node.input(0)), top(node, reduceBy<ReduceMaxOp>(node, x, r.axes, true));
   Expr isFinite = top.apply<AbsOp>().apply<LessOp>(std::numeric_limits<double>::infinity());
   top = top.where(isFinite, top.number(0));
   Expr sum(node, reduceBy<ReduceSumOp>(node, (x - top).apply<ExpOp>(), r.axes, true));
@@ -91,7 +95,7 @@ template <int64_t Since> void reduceLogSumExp(Node &node) {
   for (int64_t d = 0; d < rankOf(x); ++d)
     if (r.keepdims || !llvm::is_contained(r.axes, d))
       shape.push_back(dimsOf(y)[d]);
-  node.set(y.reshape(shape));
+  node.set(y.reshape(shape).cast(elementOf(node.input(0))));
 }
 
 //===-- normalizations by reductions ---------------------------------------------===//
