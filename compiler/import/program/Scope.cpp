@@ -4,7 +4,8 @@
 using namespace zc;
 using namespace zc::importer;
 
-/// Inputs of a node and every name its subgraphs mention: more than what they take from outside does no harm.
+/// Inputs of a node and every name that its subgraphs, or its attributes, mention: more than what they take from
+/// outside does no harm.
 static void forEachName(const onnxpb::Node &node, const ValueNames &names, llvm::function_ref<void(uint32_t)> visit) {
   for (int i = 0; i < node.input_size(); ++i)
     visit(inputOf(node, i).number);
@@ -14,7 +15,13 @@ static void forEachName(const onnxpb::Node &node, const ValueNames &names, llvm:
     for (const onnxpb::ValueInfo &output : body.output())
       visit(names.find(output.name()));
   };
+  bool isGradient = node.op_type() == "Gradient" && node.domain() == "ai.onnx.preview.training";
   for (const onnxpb::Attribute &attribute : node.attribute()) {
+    if (isGradient) { // xs, zs and y are names of tensors
+      visit(names.find(attribute.s()));
+      for (const std::string &tensor : attribute.strings())
+        visit(names.find(tensor));
+    }
     if (attribute.has_g())
       graph(attribute.g());
     for (const onnxpb::Graph &body : attribute.graphs())
