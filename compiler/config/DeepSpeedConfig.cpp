@@ -209,9 +209,9 @@ private:
     keys.isAuto(all);
     keys.isAuto(rows);
     if (!accumulation && (train || micro))
-      accumulation = train && micro ? std::max<int64_t>(1, train / (micro * worldSize)) : 1;
+      accumulation = train && micro ? std::max<int64_t>(1, train / micro / worldSize) : 1;
     if (train && !micro)
-      micro = std::max<int64_t>(1, train / (accumulation * worldSize));
+      micro = std::max<int64_t>(1, train / accumulation / worldSize);
     // Who gives the flag wants another batch.
     bool isOwn = given.count("grad-accumulation") > 0;
     if (train && !isOwn && double(micro) * double(accumulation) * double(worldSize) != double(train))

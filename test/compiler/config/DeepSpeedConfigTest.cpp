@@ -45,6 +45,14 @@ private:
 
 } // namespace
 
+/// Products of batch and ranks beyond 64 bits do not agree with a batch that is none, and nothing is divided by them.
+TEST(DeepSpeedConfig, refusesBatchesBeyondAllNumbers) {
+  Applied config(R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 4294967296})", {}, int64_t(1) << 32);
+  ASSERT_FALSE(config.notes);
+  EXPECT_EQ(config.notes.error().code, Code::usage);
+  EXPECT_NE(config.notes.error().message.find("4294967296 x 1 x 4294967296"), std::string::npos);
+}
+
 TEST(DeepSpeedConfig, setsTypedOptions) {
   Applied config(R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": 2000, "offload_param": {"device": "nvme"},
                      "offload_optimizer": {"device": "cpu", "ratio": 0.5}, "zero_quantized_gradients": true},
