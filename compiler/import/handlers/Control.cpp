@@ -205,8 +205,12 @@ void scanBy(Node &node, unsigned first, bool batched) {
   llvm::ArrayRef<Value> all = values;
   if (!batched)
     return setAll(node, scan.run(bindAll(all.take_front(numStates)), all.drop_front(numStates)));
+  for (Value value : values)
+    if (rankOf(value) == 0 || dimsOf(value)[0] != dimsOf(values[0])[0])
+      return node.invalid("inputs of shapes " + shapeText(dimsOf(values[0])) + " and " + shapeText(dimsOf(value)) +
+                          " have no batch in common");
   std::vector<Bindings> perBatch(body->output_size());
-  for (int64_t b = 0, n = rankOf(values[0]) ? dimsOf(values[0])[0] : 0; b < n && !node.failed(); ++b) {
+  for (int64_t b = 0, n = dimsOf(values[0])[0]; b < n && !node.failed(); ++b) {
     llvm::SmallVector<Value> row;
     for (Value value : values)
       row.push_back(scan.element(value, 0, b));

@@ -347,6 +347,8 @@ void Node::set(unsigned i, Value value) {
 }
 
 void Node::setBinding(unsigned i, Binding binding) {
+  if (llvm::is_contained(binding.sequence, Value()))
+    return invalid("a tensor of the sequence is missing");
   if (wants(i))
     context.bind(outputOf(proto, i).number, std::move(binding));
 }

@@ -53,8 +53,8 @@ static Result<Value> targetOf(const AppendedLoss &appended, Value out, const Mod
     auto bound = context.lookup(context.named(appended.target), out.getLoc());
     if (!bound.ok())
       return bound.error();
-    if (bound->isSequence)
-      return unsupportedError(unsupportedForm, "'" + appended.target + "' is a sequence", file.path);
+    if (bound->isSequence || bound->isEmpty)
+      return unsupportedError(unsupportedForm, "'" + appended.target + "' is no tensor", file.path);
     return bound->value;
   }
   OpBuilder &builder = context.opBuilder();
@@ -76,7 +76,7 @@ Result<Value> zc::importer::appendLoss(const AppendedLoss &appended, const Model
   onnxpb::Node proto;
   proto.set_op_type(appended.loss->name);
   Node node(context, proto, 0, "", loc);
-  if (bound->isSequence || !isFloat(bound->value))
+  if (bound->isSequence || bound->isEmpty || !isFloat(bound->value))
     return makeError(Code::usage, badLossOp, "'" + appended.out + "' is not a float tensor", appended.flag);
   auto target = targetOf(appended, bound->value, file, context, program);
   if (!target.ok())

@@ -168,6 +168,8 @@ Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueR
   OperationName name(opName, &context);
   SmallVector<Type> types;
   diagnostic.clear();
+  if (llvm::is_contained(operands, Value())) // of a node that may have any number of inputs
+    return badFile(badNode, "an input is missing");
   auto problem = [&]() -> Error {
     return badFile(badNode, diagnostic.empty() ? "the operands do not fit '" + opName.str() + "'" : diagnostic);
   };

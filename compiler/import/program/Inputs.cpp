@@ -28,8 +28,7 @@ public:
     for (int d = 0; d < tensor.shape().dim_size(); ++d) {
       int64_t size = sizeOfDimension(input, d);
       if (size < 0 || __builtin_mul_overflow(elements, size, &elements) || elements > options.limits.tensorBits / 64)
-        return badFile(badTensor, "dimension " + std::to_string(size) + " of the input is negative or too large",
-                       where);
+        return tooManyElements(input, size, where);
       result.dims.push_back(size);
     }
     auto value = options.fixedInputs.find(input.name());
@@ -65,6 +64,16 @@ public:
   }
 
 private:
+  /// The file's fault, unless a --dim has a part in it.
+  Error tooManyElements(const onnxpb::ValueInfo &input, int64_t size, const std::string &where) const {
+    std::string chosen;
+    for (const onnxpb::Dimension &dim : input.type().tensor_type().shape().dim())
+      if (!dim.has_dim_value() && options.dims.count(dim.dim_param()))
+        chosen = " --dim '" + dim.dim_param() + "=N'";
+    return makeError(chosen.empty() ? Code::badInput : Code::usage, badTensor,
+                     "dimension " + std::to_string(size) + " of the input is negative or too large", where,
+                     chosen.empty() ? "" : "give a smaller" + chosen);
+  }
   Error noSuchSymbol(const std::string &symbol) const {
     std::string help = "all dimensions are fixed";
     if (std::string near = nearest(symbol, symbols); !near.empty())

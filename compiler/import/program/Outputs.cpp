@@ -39,7 +39,7 @@ Result<int> Importer::chooseLoss() {
     if (!bound.ok())
       return bound.error();
     all.push_back(name);
-    if (bound->isSequence || !isFloatScalar(bound->value))
+    if (bound->isSequence || bound->isEmpty || !isFloatScalar(bound->value))
       continue;
     if (name == (options.loss.empty() ? "loss" : options.loss))
       return i;
@@ -98,6 +98,8 @@ Status Importer::returnOutputs(Value appendedLoss) {
     }
     if (bound->isSequence)
       continue;
+    if (bound->isEmpty)
+      return unsupportedError(unsupportedForm, "output '" + name + "' is an optional without an element", file.path);
     if (chosen.ok() && *chosen == i)
       outputs.loss = static_cast<int64_t>(results.size());
     results.push_back(bound->value);

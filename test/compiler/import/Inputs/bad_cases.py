@@ -249,6 +249,25 @@ check("54 symbolic", linear(inputs=[f("x", "batch", 4)]), 2, "'batch'", "--dim")
 check("55 no loss", linear(outputs=[f("y")]), 2, "loss")
 check("55 integer loss", linear(nodes=[node("ReduceMax", ["k"], ["loss"], keepdims=0)], inputs=[i("k", 3)], initializers=[]), 2, "loss")
 
+# inputs and outputs that are nothing
+for op, more in (("Sum", {}), ("Max", {}), ("Mean", {}), ("Concat", dict(axis=0)), ("Einsum", dict(equation="ij,ij->ij"))):
+    check(f"no input of {op}", linear(nodes=[node(op, ["x", ""], ["y"], "/op", **more), loss], initializers=[]), 3, "/op")
+check("no tensor of a sequence", linear(nodes=[node("SequenceConstruct", ["x", ""], ["s"], "/op"), node("SequenceAt", ["s", "k"], ["y"]), loss],
+                                        initializers=[ints("k", [0], [])]), 3, "a tensor of the sequence is missing", "/op")
+nothing = node("Optional", [], ["o"], "/op")
+check("no value of an output", linear(nodes=[nothing, node("Identity", ["o"], ["loss"])], opset=18, initializers=[]), 2, "no output is a floating-point scalar")
+check("no value of an output, forward", linear(nodes=[nothing, node("Identity", ["o"], ["y"])], outputs=[f("y", 2)], opset=18, initializers=[]), 4,
+      "output 'y' is an optional without an element", flags=["--forward-only"])
+xs = data(5, data(1, "xs") + data(9, "x") + number(20, 8)) + data(5, data(1, "zs") + data(9, "w") + number(20, 8))
+derivative = (data(1, "x") + data(1, "") + data(2, "g") + data(3, "/op") + data(4, "Gradient") + xs + data(5, data(1, "y") + data(4, "y") + number(20, 3)) +
+              data(7, "ai.onnx.preview.training"))
+check("no input of Gradient", linear(nodes=[node("MatMul", ["x", "w"], ["y"]), loss, derivative], outputs=[f("loss"), f("g", 2, 4)],
+                                     extra=data(8, data(1, "ai.onnx.preview.training") + number(2, 1))), 3, "input 1 is missing", "/op", flags=["--forward-only"])
+states = body([node("Identity", [n], [n + "o"]) for n in "abc"], "abc", ["ao", "bo", "co"])
+check("a scalar state", linear(nodes=[node("Scan", ["", "p", "q", "x"], ["u", "v", "y"], "/op", body=states, num_scan_inputs=1), loss], opset=8, initializers=[],
+                               inputs=[f("p", 2), f("q"), f("x", 2, 3)]), 3, "have no batch in common", "/op")
+check("too large a size", linear(inputs=[f("x", "batch", 4)]), 2, "--dim 'batch=N'", flags=["--dim", "batch=281474976710655"])
+
 # what an exporter adds as JSON
 record = lambda key, text: linear(extra=data(14, data(1, f"zero.{key}") + data(2, text)))  # noqa: E731
 for key, code in (("padding_idx", 3), ("batch_norm", 3), ("tied", 0)):  # of another form a tie is none
