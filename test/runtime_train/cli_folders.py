@@ -74,6 +74,16 @@ class Folders(ZeroRunTest):
         self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
         self.assertEqual(self.train(*flags, "--resume", "auto")[0], 0)
 
+    def test_every_rank_warns_of_its_part(self):
+        """All at once, a line each."""
+        self.write_plan(world=8)
+        code, _, err = self.train("--save-every", 2, "--ckpt-on-error", "warn", "--quiet", steps=3, env={"ZERO_FAULT": "ckpt.write@step=2:ENOSPC"})
+        self.assertEqual(code, 0, err)
+        lines = err.splitlines()
+        self.assertEqual(len(lines), 8, err)
+        for line in lines:
+            self.assertRegex(line, '^step-2 is not saved: cannot save into ".*step-2.tmp": no space left on device$')
+
     def test_output_folder(self):
         (self.dir / "file").write_text("x")
         self.expect(6, "folder", self.train(out="file"))
