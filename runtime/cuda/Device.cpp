@@ -37,11 +37,19 @@ public:
   Status enqueue(void *const *operands, const EnqueuedContext &context, Stream &stream) override {
     auto &own = static_cast<GpuStream &>(stream);
     ZC_CUDA(own.gpu.use(), "take the GPU");
-    ZC_RETURN_IF_ERROR(kernel->enqueue(operands, Frame{context.device, error, number}, own.stream));
-    return own.settle("run the step");
+    Status status = kernel->enqueue(operands, Frame{context.device, error, number}, own.stream);
+    return status.ok() ? own.settle("run the step") : lostOr(status, own.gpu);
   }
 
 private:
+  /// Of a GPU that is lost, libraries say no more than that they failed.
+  static Status lostOr(const Status &status, const GpuState &gpu) {
+    for (cudaError_t found : {gpu.use(), cudaPeekAtLastError()})
+      if (isLost(found))
+        return errorOf(found, "launch a kernel");
+    return status;
+  }
+
   std::unique_ptr<GpuKernel> kernel;
   FirstError *error;
   int32_t number;
@@ -267,8 +275,10 @@ Result<std::unique_ptr<Lane>> GpuDevice::makeLane(Stream &stream) {
 Result<std::unique_ptr<DeviceLinks>> GpuDevice::makeLinks() { return makeNcclLinks(gpu); }
 
 std::optional<Device::Fault> GpuDevice::fault() const {
-  if (int lost = gpu.lost.load(); lost != cudaSuccess)
+  if (int lost = gpu.lost.load(); lost != cudaSuccess) {
+    callsGpu(gpu.ordinal);
     return Fault{{}, errorOf(static_cast<cudaError_t>(lost), "run a step")};
+  }
   const volatile FirstError &found = *error;
   if (found.set != FirstError::kTold)
     return std::nullopt;

@@ -1,5 +1,7 @@
 #include "runtime/cuda/Errors.h"
 
+#include "runtime/base/Failpoint.h"
+
 namespace zc::cuda {
 
 static std::string version(int number) {
@@ -18,8 +20,45 @@ static Error oldDriver() {
                                : "update the driver, or build with an older toolkit (12.4 at least)");
 }
 
+static thread_local int called = -1; // GPU
+
+void callsGpu(int ordinal) { called = ordinal; }
+
+bool isLost(cudaError_t status) {
+  switch (status) {
+  case cudaErrorECCUncorrectable:
+  case cudaErrorNvlinkUncorrectable:
+  case cudaErrorDevicesUnavailable:
+  case cudaErrorDeviceUninitialized:
+  case cudaErrorContextIsDestroyed:
+  case cudaErrorUnknown:
+  // A kernel was ended, and the context with it: by a fault of the GPU's (Xid 13, 31, 43, ...) or of the kernel's own.
+  case cudaErrorIllegalAddress:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorHardwareStackError:
+  case cudaErrorLaunchFailure:
+  case cudaErrorLaunchTimeout:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// "GPU 0 of rank 1".
+static std::string calledGpu() {
+  std::string name = called < 0 ? "the GPU" : "GPU " + std::to_string(called);
+  return faultRank() < 0 ? name : name + " of rank " + std::to_string(faultRank());
+}
+
 Error errorOf(cudaError_t status, const std::string &what) {
   std::string text = std::string(cudaGetErrorName(status)) + ", " + cudaGetErrorString(status);
+  if (isLost(status))
+    return makeError(Code::peerLost, 626, calledGpu() + " is lost: cannot " + what + ": " + text, {},
+                     "see dmesg for Xid, and resume from the last checkpoint; if it is lost there again, --device "
+                     "cuda-sync names the step that did it");
   switch (status) {
   case cudaErrorInsufficientDriver:
     return oldDriver();
@@ -36,13 +75,6 @@ Error errorOf(cudaError_t status, const std::string &what) {
                      "build with -DZC_CUDA_ARCHITECTURES=native");
   case cudaErrorMemoryAllocation:
     return makeError(Code::budget, 625, "cannot " + what + ": " + text);
-  case cudaErrorECCUncorrectable:
-  case cudaErrorNvlinkUncorrectable:
-  case cudaErrorDevicesUnavailable:
-  case cudaErrorDeviceUninitialized:
-  case cudaErrorContextIsDestroyed:
-    return makeError(Code::peerLost, 626, "the GPU is lost: cannot " + what + ": " + text, {},
-                     "see dmesg for Xid, and resume from the last checkpoint");
   default:
     return makeError(Code::internal, 627, "cannot " + what + ": " + text, {},
                      "--device cuda-sync names the step that did it");

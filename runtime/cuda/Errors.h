@@ -7,6 +7,12 @@
 
 namespace zc::cuda {
 
+/// Whether nothing that this process asks of the GPU will be done any more: it is broken, or what ran on it was ended.
+bool isLost(cudaError_t status);
+
+/// From now on this thread's calls are to GPU `ordinal`: who is lost says which.
+void callsGpu(int ordinal);
+
 /// `status` of doing `what` ("copy 64 bytes"): a GPU that is gone (peer lost), memory (budget), a driver or a GPU that
 /// this build is not for (unsupported), and whatever else (internal).
 Error errorOf(cudaError_t status, const std::string &what);

@@ -86,8 +86,7 @@ Status GpuStream::wait(const Timeline &timeline, uint64_t target) {
   if (status == CUDA_ERROR_NOT_SUPPORTED) // by this GPU, whatever its driver
     return waitHere();
   if (status != CUDA_SUCCESS)
-    return makeError(Code::internal, 628,
-                     "a stream cannot wait for a word of the host: CUDA error " + std::to_string(int(status)));
+    return errorOf(static_cast<cudaError_t>(status), "wait for a word of the host"); // numbers are the runtime's
   return {};
 }
 

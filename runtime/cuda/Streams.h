@@ -19,7 +19,10 @@ struct GpuState {
   std::atomic<int> lost{cudaSuccess};
 
   /// CUDA's current device is a thread's.
-  cudaError_t use() const { return cudaSetDevice(ordinal); }
+  cudaError_t use() const {
+    callsGpu(ordinal);
+    return cudaSetDevice(ordinal);
+  }
 };
 
 class GpuEvent : public Event {

@@ -2,7 +2,7 @@
 """The plugin for GPUs without a GPU: its own sources beside a double of CUDA (test/cuda/double). What test/cuda/on_gpu.py asks of a GPU, and
 what a GPU or a driver may be like: several GPUs, none, too little memory, memory of the host that cannot be pinned, streams that cannot wait
 for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost or whose kernel never ends, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
-import pathlib, re, sys
+import itertools, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cuda_double import LIBRARIES, Double
@@ -12,6 +12,8 @@ suite = Suite(__doc__)
 double = Double(suite)
 STEPS = 4
 UNSUPPORTED, BUDGET, PEER_LOST, WATCHDOG = 4, 5, 7, 11
+# What a lost GPU says: ECC, illegal address, time-out, hardware stack, launch failure, unknown; in turn.
+codes = itertools.cycle((214, 700, 702, 714, 719, 999))
 OFFLOADED = ("--offload-optimizer", "host", "--offload-param", "host")
 
 
@@ -73,7 +75,7 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
-           *(refused(f"{gpus}lost={kernel}", PEER_LOST, "the GPU is lost", STEPS - 1, flags)
+           *(refused(f"{gpus}lost={kernel},lostas={next(codes)}", PEER_LOST, f"GPU 0 of rank {'0' if gpus else '[01]'} is lost: cannot .*: cudaError", STEPS - 1, flags)
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400)),
            *(refused(f"{gpus}stuck=300", WATCHDOG, "nothing has moved for 3 s: rank [01] waits", STEPS - 1, flags, ("--watchdog", "3"))
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,"))])

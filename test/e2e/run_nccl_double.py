@@ -63,8 +63,8 @@ suite.run([like_threads(2, *OFFLOADED), like_threads(2, "--zero-stage", "3", "--
            like_threads(4, "--zero-stage", "2", "--ranks-per-node", "2", "--hierarchical-collectives"),
            like_threads(4, "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4")])
 suite.run([("a host without GPUs", without), ("without NCCL", without_library), ends("two ranks on one GPU", "gpus=1", [USAGE], "NCCL cannot meet the other ranks' GPUs.*"),
-           *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel}", [PEER_LOST], "error.*the GPU is lost.*") for kernel in (1, 150, 400)),
-           ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*the GPU is lost.*", flags=OFFLOADED),
+           *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel},lostas={code}", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*") for kernel, code in ((1, 700), (150, 719), (400, 214))),
+           ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*", flags=OFFLOADED),
            ends("a collective fails", "gpus=2", [PEER_LOST], "error.*was told to fail.*", fault="coll.allgather@rank=1,n=30:EIO"),
            ends("a rank is killed", "gpus=2", [PEER_LOST, 137], ".*(?:signal 9|lost).*", fault="step.begin@rank=1,step=5:SIGKILL"),
            ends("a rank is stopped", "gpus=2", [WATCHDOG], "error.*nothing has moved.*rank 1.*", more=("--watchdog", "3"), fault="step.begin@rank=1,step=5:SIGSTOP"),

@@ -31,19 +31,20 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,stuck=100".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostas=719,stuck=100".
 struct Options {
   int64_t gpus = 1;
-  int64_t kinds = 1;                 ///< of GPUs, in turn
-  int64_t driver = CUDART_VERSION;   ///< the CUDA that it knows; 0: there is none
-  int64_t memory = int64_t(2) << 30; ///< bytes of each
-  int64_t context = 0;               ///< bytes of each that a context needs
-  bool nvml = true;                  ///< there is NVML
-  bool pins = true;                  ///< memory of the host can be registered
-  bool waits = true;                 ///< streams can wait for words
-  bool peers = true;                 ///< GPUs reach each other's memory
-  int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
-  int64_t stuck = 0;                 ///< GPU 0's kernel of this number never ends
+  int64_t kinds = 1;                      ///< of GPUs, in turn
+  int64_t driver = CUDART_VERSION;        ///< the CUDA that it knows; 0: there is none
+  int64_t memory = int64_t(2) << 30;      ///< bytes of each
+  int64_t context = 0;                    ///< bytes of each that a context needs
+  bool nvml = true;                       ///< there is NVML
+  bool pins = true;                       ///< memory of the host can be registered
+  bool waits = true;                      ///< streams can wait for words
+  bool peers = true;                      ///< GPUs reach each other's memory
+  int64_t lost = 0;                       ///< GPU 0 is, at the kernel of this number; 0: never
+  int lostAs = cudaErrorECCUncorrectable; ///< what every call says then
+  int64_t stuck = 0;                      ///< GPU 0's kernel of this number never ends
 };
 const Options &options();
 

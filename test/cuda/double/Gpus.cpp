@@ -26,6 +26,7 @@ const Options &options() {
     ask("waits", made.waits);
     ask("peers", made.peers);
     ask("lost", made.lost);
+    ask("lostas", made.lostAs);
     ask("stuck", made.stuck);
     return made;
   }();
@@ -111,6 +112,12 @@ cudaError_t entered(const char *call) {
 
 using namespace zc::doubled;
 
+cudaError_t cudaPeekAtLastError() {
+  return isInCallback ? wrong(cudaErrorNotPermitted, "cudaPeekAtLastError",
+                              "called by a function of the host in a stream's order")
+                      : last;
+}
+
 cudaError_t cudaGetLastError() {
   if (isInCallback)
     return wrong(cudaErrorNotPermitted, "cudaGetLastError", "called by a function of the host in a stream's order");
@@ -129,6 +136,11 @@ static const Named &named(cudaError_t status) {
       {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
       {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
       {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+      {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+      {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+      {cudaErrorHardwareStackError, "cudaErrorHardwareStackError", "hardware stack error"},
+      {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+      {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
       {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
       {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
       {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"}};

@@ -28,7 +28,7 @@ static cudaError_t launched(const char *call, cudaStream_t stream, std::function
     if (number != options().lost)
       return;
     std::unique_lock<std::shared_mutex> lock(gpu->atWork);
-    gpu->lost = cudaErrorECCUncorrectable;
+    gpu->lost = options().lostAs;
   };
   if (options().lost > 0 || options().stuck > 0)
     (void)found->add(call, counted);
