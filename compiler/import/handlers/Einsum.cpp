@@ -93,7 +93,7 @@ private:
       if (size != own && size != 1 && own != 1)
         node.invalid("label " + std::to_string(label) + " has sizes " + std::to_string(size) + " and " +
                      std::to_string(own));
-      size = std::max(size, own);
+      size = own == 1 ? size : own; // 0 is a size as any
     }
     terms.push_back(diagonals(term));
   }
