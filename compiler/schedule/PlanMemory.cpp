@@ -8,6 +8,8 @@
 #include "runtime/base/Size.h"
 #include "runtime/plan/Tiers.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <limits>
 
 namespace zc {
@@ -45,6 +47,8 @@ struct PlanMemoryPass : StagePass<impl::PlanMemoryBase<PlanMemoryPass>, Schedule
       tiers[i].budget = budgets[i];
       tiers[i].alignment = static_cast<int64_t>(sliceAlignment(static_cast<planpb::Tier>(i)));
     }
+    for (auto symbol : module.getOps<SymbolOpInterface>())
+      names.insert(symbol.getName());
     placePersistent();
     for (auto program : module.getOps<graph::ProgramOp>())
       if (failed(placeProgram(program)))
@@ -71,16 +75,23 @@ private:
     return slice;
   }
 
+  /// Parameters have the model's names, whatever those are.
+  StringAttr freeName(std::string name) {
+    while (!names.insert(name).second)
+      name += '_';
+    return builder->getStringAttr(name);
+  }
+
   FlatSymbolRefAttr makeSlice(TierPlan &tier, Location loc, const Twine &name, int64_t offset, int64_t bytes,
                               plan::Class klass, bool persistent) {
     if (!tier.arena) {
       OpBuilder::InsertionGuard guard(*builder);
       builder->setInsertionPointToStart(getOperation().getBody());
       tier.arena = builder->create<plan::ArenaOp>(
-          getOperation().getLoc(), builder->getStringAttr(zero::stringifyTier(tier.tier)),
+          getOperation().getLoc(), freeName(zero::stringifyTier(tier.tier).str()),
           plan::TierAttr::get(&getContext(), static_cast<plan::Tier>(tier.tier)), builder->getI64IntegerAttr(0));
     }
-    auto slice = builder->create<plan::SliceOp>(loc, builder->getStringAttr(name), FlatSymbolRefAttr::get(tier.arena),
+    auto slice = builder->create<plan::SliceOp>(loc, freeName(name.str()), FlatSymbolRefAttr::get(tier.arena),
                                                 builder->getI64IntegerAttr(offset), builder->getI64IntegerAttr(bytes),
                                                 plan::ClassAttr::get(&getContext(), klass),
                                                 persistent ? builder->getUnitAttr() : UnitAttr());
@@ -277,6 +288,7 @@ private:
   }
 
   std::optional<OpBuilder> builder;
+  llvm::StringSet<> names; ///< of the module's symbols
   std::array<TierPlan, kNumTiers> tiers;
   FlatSymbolRefAttr lossSlice, normSlice;
   int64_t numSlices = 0;

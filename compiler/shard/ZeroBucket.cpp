@@ -4,6 +4,7 @@
 #include "dialects/zero/Zero.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace zc {
@@ -39,6 +40,8 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   void runOnOperation() override {
     OpBuilder builder(getOperation().getBodyRegion());
     builder.setInsertionPointToEnd(getOperation().getBody());
+    for (auto symbol : getOperation().getOps<SymbolOpInterface>())
+      names.insert(symbol.getName());
     declareMesh(builder);
     for (graph::ParameterOp parameter : parametersInOrderOfUse())
       add(builder, parameter);
@@ -117,7 +120,11 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   void close(OpBuilder &builder, OpenBucket &bucket) {
     const bool isShared = bucket.group.trainable && !bucket.group.cut;
     const int64_t shares = mesh.dataDegree() * (isShared ? mesh.size(mesh.modelAxes()) : 1);
-    builder.create<zero::BucketOp>(getOperation().getLoc(), "bucket" + std::to_string(index++), bucket.group.type,
+    std::string name; // parameters have the model's names, whatever those are
+    do
+      name = "bucket" + std::to_string(index++);
+    while (names.contains(name));
+    builder.create<zero::BucketOp>(getOperation().getLoc(), name, bucket.group.type,
                                    static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * shares)),
                                    builder.getArrayAttr(bucket.members), bucket.group.trainable, bucket.group.cut,
                                    dataAxes);
@@ -126,7 +133,8 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
 
   Mesh mesh;
   ArrayAttr dataAxes;
-  int64_t index = 0; ///< of the next bucket; statistics may be compiled out
+  llvm::StringSet<> names; ///< of the module's symbols
+  int64_t index = 0;       ///< of the next bucket; statistics may be compiled out
   SmallVector<OpenBucket> open;
   llvm::StringMap<graph::UpdateOp> updates; ///< by parameter
 };

@@ -4,7 +4,9 @@ exporter lost or invented are told, and --tie, --untie and --trainable undo them
 import json, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, close
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
+from e2e import Case, Suite, close, write_safetensors  # noqa: E402
+from model import linear, node, weight  # noqa: E402
 
 suite = Suite(__doc__)
 # Not to be imported, or (folded batch norms under the names of the weights) not to be trained as exports.json says.
@@ -128,7 +130,24 @@ def refused_without_sizes():
         raise Case(text)
 
 
-cases = [("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
+def names_of_plans():
+    """Parameters may have names that plans have of their own for other things, and train; a few are refused as they are read."""
+    path, data, plan = suite.dir / "names.onnx", suite.dir / "names.safetensors", suite.dir / "names.plan"
+    write_safetensors(data, {"x": ("F32", [2, 4], [0.5] * 8)})
+    for name in ("s0", "s1", "device", "host", "bucket0", "bucket0.parameters", "w"):
+        path.write_bytes(linear(nodes=[node("MatMul", ["x", name], ["y"], "/mm"), node("ReduceMean", ["y"], ["loss"], "/mean", keepdims=0)],
+                                initializers=[weight(name, 4, 3)]))
+        suite.compile(path, plan, "--trainable", name, "--offload-optimizer", "host")
+        losses = [step["loss"] for step in suite.train(plan, suite.dir / "names", "--data", data, "--steps", 2, "--overwrite")]
+        if abs(losses[0] - 1) > 1e-6 or not losses[1] < losses[0]:
+            raise Case(f"'{name}': losses {losses}")
+    for name in ("micro", "update", "mesh", "loss_sum", "grad_norm"):
+        path.write_bytes(linear(nodes=[node("MatMul", ["x", name], ["y"], "/mm"), node("ReduceMean", ["y"], ["loss"], "/mean", keepdims=0)],
+                                initializers=[weight(name, 4, 3)]))
+        expect(suite.tool("zero-compile", path, "--dry-run", code=4), f"an initializer cannot be called '{name}'")
+
+
+cases = [("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
          ("refused ties", refused)]
 for file in sorted(suite.models.glob("*/exports.json")):
     for export, facts in json.loads(file.read_text())["exports"].items():
