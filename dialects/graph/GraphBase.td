@@ -47,6 +47,8 @@ def Graph_Collective : NativeOpTrait<"Collective"> { let cppNamespace = "::zc::g
 /// Says how it computes on parts of its tensors; `methods` are those of Shardable that it answers itself.
 class Graph_ShardedBy<list<string> methods> : DeclareOpInterfaceMethods<Shardable, methods>;
 def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
+/// Says which elements mean nothing to it.
+def Graph_Neutral : DeclareOpInterfaceMethods<Neutral>;
 /// Says how it computes on channels-last activations; `methods` are those of Layoutable that it answers itself.
 class Graph_LayoutWith<list<string> methods> : DeclareOpInterfaceMethods<Layoutable, methods>;
 def Graph_Layout : Graph_LayoutWith<["getActivations", "buildChannelsLast"]>;

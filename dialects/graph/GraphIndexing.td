@@ -61,7 +61,7 @@ def Graph_ArgMaxOp : Graph_TensorOp<"arg_max", [Graph_Kernel]> {
   let results = (outs StaticShapeTensorOf<[I64]>:$result);
 }
 
-class Graph_CumulativeOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded]> {
+class Graph_CumulativeOp<string mnemonic, string what> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded, Graph_Neutral]> {
   let summary = what # " of the elements up to each one along `axis`";
   let description = "`exclusive` leaves the element itself out, `reverse` begins at the end.\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axis = 1 : i64, exclusive} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";

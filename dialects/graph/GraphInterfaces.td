@@ -68,6 +68,16 @@ def Shardable : OpInterface<"Shardable"> {
            "int64_t":$ranks), [{}], [{ return ::zc::graph::buildSameOnParts(builder, $_op, cut, operands, ranks); }]>];
 }
 
+def Neutral : OpInterface<"Neutral"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    An operation that computes across a dimension, to which some elements may mean nothing: rows that a mask did not pick (compiler/import/rows).
+  }];
+  let methods = [InterfaceMethod<[{
+      Elements of the operands that change nothing of the others' results where they are all of a row of what is computed across.
+    }], "double", "getNeutralElement">];
+}
+
 def Layoutable : OpInterface<"Layoutable"> {
   let cppNamespace = "::zc::graph";
   let description = [{

@@ -5,7 +5,7 @@
 include "dialects/graph/GraphBase.td"
 
 def Graph_MatmulOp : Graph_DiffOp<"matmul",
-    [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+    [Graph_KernelWith<["getFlops", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>, Graph_Neutral]> {
   let summary = "op(lhs) op(rhs) + bias, batched";
   let description = [{
     Ranks are 2 or more (`matmul_c1`). op transposes the last two dimensions under `trans_lhs`, `trans_rhs`. Leading dimensions broadcast
@@ -56,7 +56,7 @@ def Graph_LinearGeluGradOp : Graph_TensorOp<"linear_gelu_grad", [Graph_KernelWit
   let results = (outs Graph_FloatTensor:$result);
 }
 
-class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded]> {
+class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded, Graph_Neutral]> {
   let summary = formula # " along `axis`";
   let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axis = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";

@@ -229,8 +229,8 @@ def Graph_GatherNdGradOp : Graph_DiffOp<"gather_nd_grad", [Graph_Kernel]> {
   let results = (outs Graph_Tensor:$result);
 }
 
-class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic,
-    [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+class Graph_ReduceOp<string mnemonic, string what, list<Trait> traits = [Graph_Neutral]> : Graph_DiffOp<mnemonic,
+    !listconcat([Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>], traits)> {
   let summary = what # " over `axes`; kept as 1 under `keepdims`";
   let description = "Axes are sorted, unique, in [0, rank) (`reduce_c1`).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axes = array<i64: 1>, keepdims} : (tensor<2x3xf32>) -> tensor<2x1xf32>\n```";
@@ -238,7 +238,7 @@ class Graph_ReduceOp<string mnemonic, string what> : Graph_DiffOp<mnemonic,
   let results = (outs Graph_Tensor:$result);
 }
 def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum">;
-def Graph_ReduceMeanOp : Graph_ReduceOp<"reduce_mean", "mean">;
+def Graph_ReduceMeanOp : Graph_ReduceOp<"reduce_mean", "mean", []>;
 def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "maximum (gradient shared evenly between equal maxima)">;
 
 def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "minimum (gradient shared evenly between equal minima)">;

@@ -36,13 +36,26 @@ void constant(Node &node) {
   node.unsupported("attribute '" + node.proto.attribute(0).name() + "'");
 }
 
-/// A splat constant of any size, so that it costs nothing.
+/// A splat constant of any size, so that it costs nothing. Of as many rows as a mask picks, it has those.
 void constantOfShape(Node &node) {
   auto shape = node.constantInts(0);
   HostTensor value = node.elementAttr("value", HostTensor::scalar(0, DType::f32));
   if (node.failed())
     return;
-  node.set(node.expand(node.constant(value), shape));
+  Value made = node.expand(node.constant(value), shape);
+  const CountedShape *counted = node.countedAt(0);
+  if (counted && !node.failed() && !node.pickedRows().countAs(made, *counted))
+    return node.unsupported(countsNothing);
+  node.set(made);
+}
+
+/// Does `value` have as many rows as a mask picks in one of these dimensions?
+bool isCounted(Node &node, Value value, int64_t start, int64_t end) {
+  auto masks = node.pickedRows().masksOf(value);
+  for (int64_t d = start; d < end && !masks.empty(); ++d)
+    if (masks[d])
+      return true;
+  return false;
 }
 
 void shape(Node &node) {
@@ -50,6 +63,8 @@ void shape(Node &node) {
   int64_t rank = dims.size();
   auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
   int64_t start = clamp(node.intAttr("start", 0)), end = clamp(node.intAttr("end", rank));
+  if (isCounted(node, node.input(0), start, end))
+    return node.set(node.slice(node.pickedRows().shapeOf(node.input(0), node.loc), 0, start, end - start));
   node.set(node.constant(HostTensor::ofInts(dims.slice(start, std::max<int64_t>(end - start, 0)))));
 }
 
@@ -57,6 +72,9 @@ void size(Node &node) {
   int64_t elements = 1;
   for (int64_t d : dimsOf(node.input(0)))
     elements *= d;
+  if (isCounted(node, node.input(0), 0, rankOf(node.input(0))))
+    return node.set(
+        node.make<ReduceProdOp>({node.pickedRows().shapeOf(node.input(0), node.loc)}, node.attrs().ints("axes", {0})));
   HostTensor scalar = HostTensor::ofInts(elements);
   scalar.dims.clear();
   node.set(node.constant(scalar));
@@ -172,7 +190,7 @@ void detach(Node &node) { node.set(Expr(node, node.input(0)).detached()); }
 
 void zc::importer::addConstantHandlers(HandlerTable &table) {
   table.add("Constant", 1, 0, 0, constant);
-  table.add("ConstantOfShape", 9, 1, 1, constantOfShape, {{0, "shape"}});
+  table.add("ConstantOfShape", 9, 1, 1, constantOfShape, {{0, "shape", nullptr, true}});
   table.add("Shape", 1, 1, 1, shape);
   table.add("Size", 1, 1, 1, size);
   table.add("Range", 11, 3, 3, range, {{0, "start"}, {1, "limit"}, {2, "delta"}});

@@ -107,6 +107,8 @@ void gradient(Node &node) {
   if (node.failed())
     return;
   llvm::SmallVector<Value> inputs = node.inputs();
+  if (node.pickedRows().isAny(tensors) || node.pickedRows().isAny(inputs) || node.pickedRows().isAny(y))
+    return node.unsupported("of rows that a mask picked");
   auto path = between(tensors, y);
   mlir::IRMapping mapping;
   for (auto [tensor, input, index] : llvm::zip(tensors, inputs, llvm::seq<size_t>(0, tensors.size()))) {

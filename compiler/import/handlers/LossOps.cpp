@@ -62,6 +62,8 @@ Value makePicked(Node &node, Value logProbabilities, Value labels, const ClassLo
   Value weight = loss.weights
                      ? node.make<GatherOp>({node.cast(loss.weights, element), index}, node.attrs().integer("axis", 0))
                      : node.expand(node.scalar(1, element), {rows});
+  if (!loss.weights && weight)
+    node.pickedRows().countAs(weight, labels);
   if (loss.weights)
     each = node.make<MulOp>({each, weight});
   if (loss.ignoreIndex != nothingIgnored) {

@@ -130,13 +130,33 @@ template <typename OpT> void cumulative(Node &node) {
 
 //===-- shapes that depend on values: only of constants -----------------------------===//
 
-constexpr const char *kRowsOfData =
-    "x[mask] has as many rows as the data says, a plan's shapes are fixed: write it with torch.where or masked_fill, "
-    "leave rows out of the loss by labels of -100, or export without that mask";
+/// What the data says: all of them, of which those count where it does (compiler/import/rows).
+Value pickedPositions(Node &node, Value condition) {
+  int64_t elements = 1;
+  for (int64_t d : dimsOf(condition))
+    elements *= d;
+  if (rankOf(condition) == 0 || elements < 2)
+    node.unsupported("of " + std::to_string(elements) + " elements that are computed from the data",
+                     "a mask of one row is no row or all: bind dimensions to more with --dim");
+  else if (node.pickedRows().isAny(condition))
+    node.unsupported("of rows that a mask picked", "pick once, by both masks: x[mask & other] on all rows");
+  Value zero = node.scalar(0, elementOf(condition));
+  if (!elementOf(condition).isInteger(1))
+    condition = node.make<NotOp>({node.make<EqualOp>({condition, zero})});
+  if (node.failed())
+    return {};
+  auto positions = node.pickedRows().positions(condition, node.loc);
+  if (positions.ok())
+    return *positions;
+  node.fail(positions.error());
+  return {};
+}
 
 /// [rank, number of elements that are not 0]: their indices.
 void nonZero(Node &node) {
-  const HostTensor *x = node.known(0);
+  const HostTensor *x = node.constantOf(node.input(0));
+  if (!x)
+    return node.set(pickedPositions(node, node.input(0)));
   std::vector<int64_t> found;
   if (x->numElements() > node.options().limits.foldedElements)
     return node.unsupported("of " + std::to_string(x->numElements()) + " elements");
@@ -159,7 +179,7 @@ void nonZero(Node &node) {
 /// Slices along an axis (or elements) whose condition is true.
 void compress(Node &node) {
   Value x = node.input(0);
-  const HostTensor *condition = node.known(1);
+  const HostTensor *condition = node.constantOf(node.input(1));
   int64_t axis = 0;
   if (node.hasAttr("axis")) {
     axis = node.axis(node.intAttr("axis", 0), rankOf(x));
@@ -171,6 +191,16 @@ void compress(Node &node) {
   }
   if (node.failed())
     return;
+  if (!condition && dimsOf(node.input(1)) != dimsOf(x).slice(axis, 1))
+    return node.unsupported("by " + shapeText(dimsOf(node.input(1))) + " conditions of " +
+                            std::to_string(dimsOf(x)[axis]) + " slices, which are computed from the data");
+  if (!condition) {
+    Value places = pickedPositions(node, node.input(1));
+    if (!node.failed())
+      node.set(
+          node.make<GatherOp>({x, node.reshape(places, dimsOf(node.input(1)))}, node.attrs().integer("axis", axis)));
+    return;
+  }
   Dims picks;
   for (int64_t i = 0, n = std::min(condition->numElements(), dimsOf(x)[axis]); i < n; ++i)
     if (condition->intAt(i))
@@ -212,7 +242,7 @@ void zc::importer::addOrderHandlers(HandlerTable &table) {
   table.add("Hardmax", 13, 1, 1, hardmax);
   table.add("CumSum", 11, 2, 2, cumulative<CumSumOp>, {{1, "axis"}});
   table.add("CumProd", 26, 2, 2, cumulative<CumProdOp>, {{1, "axis"}});
-  table.add("NonZero", 9, 1, 1, nonZero, {{0, "input", kRowsOfData}});
-  table.add("Compress", 9, 2, 2, compress, {{1, "condition", kRowsOfData}});
+  table.add("NonZero", 9, 1, 1, nonZero);
+  table.add("Compress", 9, 2, 2, compress);
   table.add("ReverseSequence", 10, 2, 2, reverseSequence);
 }

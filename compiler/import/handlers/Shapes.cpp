@@ -44,6 +44,8 @@ void reshape(Node &node) {
     else if (__builtin_mul_overflow(known, shape[d], &known))
       return node.invalid("shape " + shapeText(shape) + " is too large");
   }
+  if (!node.failed() && node.countedAt(1) && !node.pickedRows().isAny(x))
+    return node.unsupported(countsNothing);
   if (node.failed())
     return;
   int64_t elements = product(dimsOf(x));
@@ -131,8 +133,13 @@ void expand(Node &node) {
   for (int64_t d = 0, lead = rank - rankOf(x); d < rankOf(x); ++d)
     if (result[lead + d] == 1)
       result[lead + d] = dimsOf(x)[d];
-  if (!node.failed())
-    node.set(node.expand(x, result));
+  if (node.failed())
+    return;
+  Value y = node.expand(x, result);
+  const CountedShape *counted = node.countedAt(1);
+  if (counted && !node.failed() && ((y == x && !node.pickedRows().isAny(x)) || !node.pickedRows().countAs(y, *counted)))
+    return node.unsupported(countsNothing);
+  node.set(y);
 }
 
 /// [a, b] tiled by [r, s]: [1, a, 1, b] -> [r, a, s, b] -> [r a, s b]
@@ -156,11 +163,11 @@ void tile(Node &node) {
 } // namespace
 
 void zc::importer::addShapeHandlers(HandlerTable &table) {
-  table.add("Reshape", 5, 2, 2, reshape, {{1, "shape"}});
+  table.add("Reshape", 5, 2, 2, reshape, {{1, "shape", nullptr, true}});
   table.add("Flatten", 1, 1, 1, flatten);
   table.add("Squeeze", 1, 1, 2, squeeze, {{1, "axes"}});
   table.add("Unsqueeze", 1, 1, 2, unsqueeze, {{1, "axes"}});
   table.add("Transpose", 1, 1, 1, transpose);
-  table.add("Expand", 8, 2, 2, expand, {{1, "shape"}});
+  table.add("Expand", 8, 2, 2, expand, {{1, "shape", nullptr, true}});
   table.add("Tile", 6, 2, 2, tile, {{1, "repeats"}});
 }

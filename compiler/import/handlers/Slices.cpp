@@ -46,10 +46,26 @@ void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims s
       node.make<SliceOp>({x}, node.attrs().ints("offsets", offsets).ints("sizes", sizes).ints("strides", strides)));
 }
 
+/// rows[:n] of the n rows that a mask picked are all of them; the first n of others would be found by the data.
+void checkCounted(Node &node, const CountedShape &ends, const Dims &starts, const Dims &axes, const Dims &steps) {
+  Value x = node.input(0);
+  auto masks = node.pickedRows().masksOf(x);
+  for (size_t i = 0; i < ends.counted.size() && !node.failed(); ++i) {
+    int64_t axis = axes.empty() ? static_cast<int64_t>(i) : node.axis(axes[i], rankOf(x));
+    bool isAll = ends.counted[i] && !masks.empty() && masks[axis] && areSame(masks[axis], ends.mask) &&
+                 starts[i] == 0 && (steps.empty() || steps[i] == 1) && ends.padded.intAt(i) == dimsOf(x)[axis];
+    if (ends.counted[i] && !isAll)
+      node.unsupported("up to the number of rows that a mask picks, of a tensor whose rows it did not pick",
+                       "x[mask] picks them; the first n rows of a tensor: torch.where(torch.arange(N) < n, x, 0)");
+  }
+}
+
 void slice(Node &node) {
   Dims starts = node.constantInts(1), ends = node.constantInts(2);
   Dims axes = node.has(3) ? node.constantInts(3) : Dims();
   Dims steps = node.has(4) ? node.constantInts(4) : Dims();
+  if (const CountedShape *counted = node.countedAt(2); counted && starts.size() == ends.size())
+    checkCounted(node, *counted, starts, axes, steps);
   sliceBy(node, starts, ends, axes, steps);
 }
 void sliceAttributes(Node &node) {
@@ -184,7 +200,7 @@ void padAttributes(Node &node) { padBy(node, node.intsAttr("pads"), {}, node.flo
 
 void zc::importer::addSliceHandlers(HandlerTable &table) {
   table.add("Slice", 1, 1, 1, sliceAttributes);
-  table.add("Slice", 10, 3, 5, slice, {{1, "starts"}, {2, "ends"}, {3, "axes"}, {4, "steps"}});
+  table.add("Slice", 10, 3, 5, slice, {{1, "starts"}, {2, "ends", nullptr, true}, {3, "axes"}, {4, "steps"}});
   table.add("Split", 2, 1, 1, split);
   table.add("Split", 13, 1, 2, split, {{1, "split"}});
   table.add("Concat", 4, 1, -1, concat);

@@ -21,6 +21,7 @@ struct KnownInput {
   unsigned index = 0;
   const char *name = "";      ///< the standard's
   const char *help = nullptr; ///< what to do where it is computed from the data; null: the general word
+  bool mayCount = false;      ///< numbers of rows that a mask picks may be in it: the handler asks Node::countedAt
 };
 
 struct HandlerRow {

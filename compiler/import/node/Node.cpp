@@ -195,7 +195,7 @@ std::string Node::nameOfInput(unsigned i) const {
 void Node::checkKnown() {
   for (const KnownInput &known : row->known) {
     Value value = has(known.index) && !failed() ? input(known.index) : Value();
-    if (!value || constantOf(value))
+    if (!value || constantOf(value) || (known.mayCount && countedAt(known.index)))
       continue;
     std::string subject = "the " + std::string(known.name) + " of " + opType().str();
     if (isStored(value))
@@ -213,7 +213,19 @@ void Node::checkKnown() {
 
 const HostTensor *Node::known(unsigned i) {
   Value value = failed() ? Value() : input(i);
+  if (auto count = counted.find(i); count != counted.end())
+    return &count->second.padded;
   return value ? constantOf(value) : nullptr;
+}
+
+const CountedShape *Node::countedAt(unsigned i) {
+  if (auto found = counted.find(i); found != counted.end())
+    return &found->second;
+  Value value = failed() || !has(i) ? Value() : input(i);
+  if (!value || constantOf(value))
+    return nullptr;
+  std::optional<CountedShape> shape = context.pickedRows().countedShape(value);
+  return shape ? &counted.try_emplace(i, std::move(*shape)).first->second : nullptr;
 }
 
 llvm::SmallVector<int64_t> Node::constantInts(unsigned i) {
@@ -272,6 +284,8 @@ Value Node::readState(unsigned i) {
 }
 
 void Node::assignState(unsigned i, Value value) {
+  if (value && context.pickedRows().isAny(value))
+    unsupported("keeps rows that a mask picked from step to step");
   if (!failed())
     context.assignState(proto.input(i), value, loc);
 }

@@ -97,6 +97,10 @@ public:
   /// A tensor that the node itself holds: constant if small, else stored under the name of its output.
   mlir::Value ownTensor(const onnxpb::Tensor &tensor);
 
+  /// The numbers at input `i`, where rows that a mask picks are counted in them; null where they are not.
+  const CountedShape *countedAt(unsigned i);
+  PickedRows &pickedRows() { return context.pickedRows(); }
+
   //===-- building ------------------------------------------------------------===//
   Attrs attrs() const { return Attrs(loc.getContext()); }
   /// For what `make` cannot build: derivatives.
@@ -157,10 +161,15 @@ private:
   NodeContext &context;
   const HandlerRow *row;
   llvm::SmallVector<mlir::Value> operands;
+  llvm::SmallDenseMap<unsigned, CountedShape, 1> counted; ///< by input
 
   std::string nameOfInput(unsigned i) const;
   const onnxpb::Attribute *attribute(llvm::StringRef name, int32_t type);
 };
+
+/// Of a shape from Node::countedAt that a tensor cannot have.
+constexpr const char *countsNothing =
+    "a number of rows that a mask picks shapes a tensor whose rows the mask did not pick";
 
 /// Shape and element type; empty and null for a null value.
 llvm::ArrayRef<int64_t> dimsOf(mlir::Value value);

@@ -3,6 +3,7 @@
 
 #include "compiler/import/base/Options.h"
 #include "compiler/import/file/Initializer.h"
+#include "compiler/import/rows/PickedRows.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -56,6 +57,8 @@ public:
   virtual mlir::OpBuilder &opBuilder() = 0;
   /// Null unless known when compiling.
   virtual const HostTensor *constantOf(mlir::Value value) const = 0;
+  /// What is known of rows that a mask picked.
+  virtual PickedRows &pickedRows() = 0;
   virtual mlir::Value makeConstant(HostTensor tensor, mlir::Location loc) = 0;
   /// Whether handlers may make another constant of so many elements (ImportLimits::foldingWork).
   virtual bool maySpend(int64_t elements) = 0;

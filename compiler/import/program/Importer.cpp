@@ -19,7 +19,7 @@ static graph::NodeNames &loadedNames(MLIRContext &context) {
 
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
     : NodeContext(options), context(context), file(file), builder(&context), parameters(file, options, builder),
-      constants(builder, options.limits), names(loadedNames(context)), functions(file.model),
+      constants(builder, options.limits), rows(builder, constants), names(loadedNames(context)), functions(file.model),
       diagnostics(&context, [this](Diagnostic &d) {
         if (d.getSeverity() != DiagnosticSeverity::Error)
           return failure(); // warnings are for the caller's handler
@@ -182,12 +182,23 @@ Result<llvm::SmallVector<Value>> Importer::makeOp(llvm::StringRef opName, ValueR
     alike.forget(name);
     return problem();
   }
+  if (rows.isAny(operands)) // known elements of as many rows as a mask picks are no whole tensor
+    return followRows(op);
   auto folded = constants.fold(op);
   if (!folded.ok() || !folded->empty()) {
     alike.forget(name);
     return folded;
   }
   return llvm::SmallVector<Value>(op->getResults());
+}
+
+/// `op` computes with rows that a mask picked: itself, or what stands for it.
+Result<llvm::SmallVector<Value>> Importer::followRows(Operation *op) {
+  alike.forget(op->getName());
+  auto results = rows.follow(op);
+  if (results.ok() && op->use_empty() && (*results)[0] != op->getResult(0))
+    op->erase();
+  return results;
 }
 
 //===-- nodes ------------------------------------------------------------------===//

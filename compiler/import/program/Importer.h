@@ -33,6 +33,7 @@ private:
   ValueName named(const std::string &text) const override { return {text, file.names.find(text)}; }
   Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
                                                  const std::string &label, mlir::Location loc) override;
+  Result<llvm::SmallVector<mlir::Value>> followRows(mlir::Operation *op);
   Result<llvm::SmallVector<mlir::Value>> makeOp(llvm::StringRef name, mlir::ValueRange operands,
                                                 const mlir::NamedAttrList &attributes, mlir::Location loc) override;
   mlir::OpBuilder &opBuilder() override { return builder; }
@@ -40,6 +41,7 @@ private:
   mlir::Value makeConstant(HostTensor tensor, mlir::Location loc) override {
     return constants.make(std::move(tensor), loc);
   }
+  PickedRows &pickedRows() override { return rows; }
   bool maySpend(int64_t elements) override { return constants.maySpend(elements); }
   int64_t nextDropoutId() override { return dropouts++; }
   const onnxpb::Tensor *initializer(llvm::StringRef name) const override { return parameters.find(name); }
@@ -95,6 +97,7 @@ private:
   graph::ProgramOp program;
   Parameters parameters;
   Constants constants;
+  PickedRows rows;
   graph::NodeNames &names;
   graph::AlikeOps alike;
   Functions functions;

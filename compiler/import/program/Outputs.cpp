@@ -92,6 +92,9 @@ Status Importer::returnOutputs(Value appendedLoss) {
     auto bound = lookup(named(name), builder.getUnknownLoc());
     if (!bound.ok())
       return bound.error();
+    if (rows.isAny(bound->value) || rows.isAny(bound->sequence))
+      return unsupportedError(unsupportedForm, "output '" + name + "' has as many rows as a mask picks", file.path,
+                              "return all rows, or choose other outputs with --output");
     for (auto [k, element] : llvm::enumerate(bound->sequence)) { // a sequence is as many outputs
       results.push_back(element);
       names.push_back(name + "[" + std::to_string(k) + "]");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/import/raise/Raise.h"
+#include "dialects/graph/Infer.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SmallVector.h"
@@ -11,9 +12,7 @@
 
 namespace zc::importer {
 
-inline mlir::RankedTensorType tensorOf(mlir::Value value) {
-  return mlir::cast<mlir::RankedTensorType>(value.getType());
-}
+using graph::tensorOf;
 inline llvm::ArrayRef<int64_t> dimsOf(mlir::Value value) { return tensorOf(value).getShape(); }
 
 /// The one number that all elements of a float constant are.

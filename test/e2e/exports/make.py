@@ -107,6 +107,78 @@ class InvertedBottlenecks(torch.nn.Module):
         return cross_entropy(self.head(x.mean((2, 3))), labels)
 
 
+class Expert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = torch.nn.Linear(16, 24), torch.nn.Linear(24, 16)
+
+    def forward(self, x):
+        return self.narrow(torch.nn.functional.silu(self.wide(x)))
+
+
+class Routed(torch.nn.Module):
+    """Experts that see the tokens which the router gives them, as models without a library of experts write it."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.router = torch.nn.Embedding(VOCABULARY, 16), torch.nn.Linear(16, 5)
+        self.experts, self.head = torch.nn.ModuleList(Expert() for _ in range(5)), torch.nn.Linear(16, 7)
+
+    def forward(self, input_ids, attention_mask, labels):
+        x = self.table(input_ids)
+        logits = self.head(x + self.route(x, self.router(x).softmax(-1)))
+        return self.loss(logits, labels % 7, attention_mask == 1)
+
+
+class RoutedByMask(Routed):
+    """One expert a token; the loss of the tokens that are no padding."""
+
+    def route(self, x, shares):
+        share, chosen = shares.max(-1)
+        out = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            mask = chosen == index
+            out[mask] = out[mask] + share[mask].unsqueeze(-1) * expert(x[mask])
+        return out
+
+    def loss(self, logits, labels, mask):
+        return cross_entropy(logits[mask], labels[mask]) + 0.01 * (logits[mask] ** 2).mean()
+
+
+class RoutedByPosition(Routed):
+    """Two experts a token, as Mixtral's were written: sums at positions."""
+
+    def route(self, x, shares):
+        flat = x.flatten(0, 1)
+        share, chosen = shares.flatten(0, 1).topk(2, -1)
+        share, out = share / share.sum(-1, keepdim=True), torch.zeros_like(flat)
+        chosen = torch.nn.functional.one_hot(chosen, 5).permute(2, 1, 0)
+        for index, expert in enumerate(self.experts):
+            place, token = torch.where(chosen[index])
+            out.index_add_(0, token, expert(flat[token]) * share[token, place, None])
+        return out.reshape(x.shape)
+
+    def loss(self, logits, labels, mask):
+        return cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+class RoutedInPlace(RoutedByPosition):
+    """The same, rows put back where they were; the loss of picked tokens by hand."""
+
+    def route(self, x, shares):
+        flat = x.flatten(0, 1)
+        share, chosen = shares.flatten(0, 1).topk(2, -1)
+        out = torch.zeros_like(flat)
+        for index, expert in enumerate(self.experts):
+            token, place = torch.where(chosen == index)
+            out[token] += share[token, place, None] * expert(flat[token])
+        return out.reshape(x.shape)
+
+    def loss(self, logits, labels, mask):
+        picked = logits.log_softmax(-1).gather(-1, labels[..., None])[mask]
+        return -picked.sum() / picked.shape[0]
+
+
 # name: class, configuration, its fields, inputs, arguments of forward, exporter, flags of zero-compile. A class of this
 # file takes no configuration. Exporters: TorchScript's or dynamo's with an opset; "opt" optimized, "-open" with open
 # dimensions batch, length and (labels of another length) target, "-f64" in double precision.
@@ -145,6 +217,9 @@ MODELS = {
              pairs, NO_CACHE, "ts14-open", ["--dim", "batch=2", "--dim", "length=12", "--dim", "target=8"]),
     "lstm": (Recurrent, None, {}, classes, {}, "dynamo20opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
     "bottlenecks": (InvertedBottlenecks, None, {}, images, {}, "ts17-f64", []),
+    "routed_by_mask": (RoutedByMask, None, {}, text, {}, "ts17-open", ["--dim", "batch=2", "--dim", "length=12"]),
+    "routed_by_position": (RoutedByPosition, None, {}, text, {}, "dynamo20opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
+    "routed_in_place": (RoutedInPlace, None, {}, text, {}, "dynamo18-open", ["--dim", "batch=2", "--dim", "length=12"]),
     "roberta": ("RobertaForTokenClassification", "RobertaConfig",
                 dict(num_hidden_layers=1, max_position_embeddings=16, num_labels=5, vocab_size=VOCABULARY, pad_token_id=0,
                      **LAYER), classes, {}, "dynamo18", []),
