@@ -244,5 +244,9 @@ void zc::importer::addOrderHandlers(HandlerTable &table) {
   table.add("CumProd", 26, 2, 2, cumulative<CumProdOp>, {{1, "axis"}});
   table.add("NonZero", 9, 1, 1, nonZero);
   table.add("Compress", 9, 2, 2, compress);
+  for (const char *op : {"NonZero", "Compress"})
+    table.limit(
+        "", op,
+        "of data: what is picked keeps its place ([what that takes](../../docs/onnx.md#54-rows-that-a-mask-picks))");
   table.add("ReverseSequence", 10, 2, 2, reverseSequence);
 }

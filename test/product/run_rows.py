@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Models that pick rows by a mask, exported, compiled and trained beside torch: the forms in which mixtures of experts and losses of masked
+tokens are written, experts without a token and with all, ranks, bf16; and what is refused."""
+import json
+
+from product import expect, needs, quiet_torch, raises, suite, torch_steps
+
+needs("torch", "transformers", "onnx", "safetensors")
+torch = quiet_torch()
+from torch import nn
+from torch.nn import functional
+import zero_compile
+from zero_compile import check
+
+suite = suite(__doc__)
+EXPERTS, WIDTH, CLASSES = 3, 8, 5
+STEPS, ROWS = 4, 8
+
+
+class Routed(nn.Module):
+    """x [N, WIDTH] through `route`, which gives each row to experts."""
+
+    def __init__(self, route):
+        super().__init__()
+        self.into, self.gate, self.head = nn.Linear(6, WIDTH), nn.Linear(WIDTH, EXPERTS), nn.Linear(WIDTH, CLASSES)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 12), nn.SiLU(), nn.LayerNorm(12), nn.Linear(12, WIDTH))
+                                     for _ in range(EXPERTS))
+        self.route = route
+
+    def forward(self, x, labels, bias):
+        h = self.into(x)
+        shares = (self.gate(h) + bias).softmax(-1)
+        z = self.head(h + self.route(self, h.flatten(0, -2), shares.flatten(0, -2)).reshape(h.shape))
+        return functional.cross_entropy(z.flatten(0, -2), labels.flatten())
+
+
+def by_mask(self, x, shares):
+    share, chosen = shares.max(-1)
+    out = torch.zeros_like(x)
+    for index, expert in enumerate(self.experts):
+        mask = chosen == index
+        out[mask] = out[mask] + share[mask, None] * expert(x[mask])
+    return out
+
+
+def put_in(self, x, shares):
+    share, chosen = shares.max(-1)
+    out = torch.zeros_like(x)
+    for index, expert in enumerate(self.experts):
+        mask = chosen == index
+        out = out.masked_scatter(mask.unsqueeze(-1), expert(x[mask]))
+    return out * share.unsqueeze(-1)
+
+
+def accumulated(self, x, shares):
+    share, chosen = shares.max(-1)
+    out = torch.zeros_like(x)
+    for index, expert in enumerate(self.experts):
+        mask = chosen == index
+        out = out.index_put((mask,), share[mask, None] * expert(x[mask]), accumulate=True)
+    return out
+
+
+def added_at(self, x, shares):
+    share, chosen = shares.topk(2, -1)
+    out = torch.zeros_like(x)
+    sel = functional.one_hot(chosen, EXPERTS).permute(2, 1, 0)
+    for index, expert in enumerate(self.experts):
+        place, row = torch.where(sel[index])
+        out.index_add_(0, row, expert(x[row]) * share[row, place, None])
+    return out
+
+
+def put_at(self, x, shares):
+    share, chosen = shares.topk(2, -1)
+    out = torch.zeros_like(x)
+    for index, expert in enumerate(self.experts):
+        row, place = torch.where(chosen == index)
+        out[row] += share[row, place, None] * expert(x[row])
+    return out
+
+
+class Picked(nn.Module):
+    """A loss over rows that a mask picks; `bias` decides how many."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.layer, self.loss = nn.Linear(6, CLASSES), loss
+
+    def forward(self, x, labels, bias):
+        return self.loss(self.layer(x), labels, labels + bias[..., 0].round().long() > 1)
+
+
+LOSSES = {
+    "cross entropy": lambda z, labels, mask: functional.cross_entropy(z[mask], labels[mask]),
+    "mean": lambda z, labels, mask: z[mask].mean(),
+    "mean of squares": lambda z, labels, mask: (z[mask] ** 2).mean(),
+    "sum over count": lambda z, labels, mask: z[mask].exp().sum() / z[mask].shape[0],
+    "sum of logarithms": lambda z, labels, mask: z[z > 0].log().sum(),
+    "largest": lambda z, labels, mask: z[mask].amax(0).sum(),
+    "softmax over rows": lambda z, labels, mask: (z[mask].softmax(0) ** 2).sum() + z[mask].logsumexp(0).sum(),
+    "product over rows": lambda z, labels, mask: (z[mask].T @ z[mask]).square().mean().sqrt(),
+}
+
+
+def batches(length, biases):
+    """Rows of one batch for each step: `biases` of the router send all rows to one expert, or pick none and all."""
+    generator = torch.Generator().manual_seed(5)
+    shape = (ROWS,) if length is None else (ROWS, length)
+    for step in range(STEPS):
+        bias = torch.tensor(biases[step % len(biases)], dtype=torch.float32).expand(*shape, EXPERTS)
+        yield {"x": torch.randn(*shape, 6, generator=generator), "labels": torch.randint(0, CLASSES, shape, generator=generator),
+               "bias": bias.contiguous()}
+
+
+def beside_torch(name, model, length, biases, ranks=1, stage=0, precision="fp32", exporter=None):
+    """Losses of some steps of sgd, each rank with its share of the rows."""
+    data = list(batches(length, biases))
+    path = suite.dir / f"{name}.onnx"
+    zero_compile.export(model, data[-1], path, exporter=exporter)
+    plan = suite.compile(path, path.with_suffix(".plan"), "--dim", f"batch={ROWS // ranks}", "--world-size", ranks, "--zero-stage", stage,
+                         "--optimizer", "sgd", "--momentum", 0, "--lr", 0.1, "--precision", precision)
+    check.write_batch(path.with_suffix(".safetensors"), {key: torch.cat([batch[key] for batch in data]) for key in data[0]})
+    metrics = suite.train(plan, suite.dir / f"{name}-run", "-n", ranks, "--data", path.with_suffix(".safetensors"), "--steps", STEPS)
+
+    def mean_of_ranks(batch):
+        return sum(model(**{key: value.chunk(ranks)[rank] for key, value in batch.items()}) for rank in range(ranks)) / ranks
+
+    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.1), data, mean_of_ranks)
+    worst = max(abs(m["loss"] - e) / max(abs(e), 1e-3) for m, e in zip(metrics, expected))
+    limit = 2e-5 if precision == "fp32" else 2e-2
+    expect(worst <= limit, f"{[m['loss'] for m in metrics]} instead of {expected}, {worst:.1e} apart")
+    return f"{worst:.1e}"
+
+
+def routed(route, **options):
+    torch.manual_seed(1)
+    ROUTER = [[0, 0, 0], [50, 0, 0], [0, -50, 50], [0, 0, 0]]
+    return beside_torch(f"{route.__name__}-{'-'.join(map(str, options.values()))}", Routed(route), options.pop("length", 3), ROUTER, **options)
+
+
+def picked(name, length=None):
+    """Few rows, and all of them."""
+    torch.manual_seed(1)
+    return beside_torch(f"{name.replace(' ', '-')}-{length}", Picked(LOSSES[name]), length, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
+
+
+def none_picked():
+    """The sum over no rows is 0, the mean 0/0, as torch's; neither has a gradient."""
+    batch = next(batches(None, [[0, 0, 0]]))
+    check.write_batch(suite.dir / "none.safetensors", {**batch, "labels": torch.zeros_like(batch["labels"])})
+    for name, code in (("mean", 8), ("sum of logarithms", 0)):
+        model, path, out = Picked(LOSSES[name]), suite.dir / "none.onnx", suite.dir / f"none-{code}"
+        with torch.no_grad():
+            model.layer.weight.zero_(), model.layer.bias.fill_(-1)
+        zero_compile.export(model, batch, path, check=False)
+        plan = suite.compile(path, suite.dir / "none.plan", "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--lr", 0.1)
+        done = suite.tool("zero-run", plan, "--data", suite.dir / "none.safetensors", "--steps", 1, "--out", out, "--quiet", code=code)
+        expect(code == 8 and "not finite" in done or code == 0 and json.loads((out / "metrics.jsonl").read_text().splitlines()[0])["loss"] == 0, done)
+
+
+class Apart(nn.Module):
+    """Norms of the rows that one expert sees, over these rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(6, CLASSES), nn.BatchNorm1d(CLASSES)
+
+    def forward(self, x, labels, bias):
+        return self.norm(self.layer(x)[labels > 1]).square().mean()
+
+
+def refused():
+    data = next(batches(None, [[0, 0, 0]]))
+    with raises(4, "a mask picked"):
+        zero_compile.export(Apart(), data, suite.dir / "apart.onnx")
+
+
+FORMS = (by_mask, put_in, accumulated, added_at, put_at)
+suite.run([(f"{form.__name__} {exporter}", lambda form=form, exporter=exporter: routed(form, exporter=exporter))
+           for form in FORMS for exporter in ("torchscript", "dynamo") if (form, exporter) not in ((by_mask, "torchscript"),)])
+suite.run([(f"{form.__name__}, 2 ranks, stage 3, {precision}", lambda form=form, precision=precision: routed(form, ranks=2, stage=3, precision=precision))
+           for form, precision in ((by_mask, "fp32"), (added_at, "fp32"), (put_at, "bf16"), (by_mask, "bf16"))])
+suite.run([(name, lambda name=name: picked(name)) for name in LOSSES] + [("cross entropy of tokens", lambda: picked("cross entropy", 3))])
+suite.run([("no rows", none_picked), ("norms of picked rows", refused)])
+suite.finish()
