@@ -444,14 +444,16 @@ TEST(Checkpoint, ManyRanksOfAProcessOpenFewFiles) {
     arena.set_bytes(residual.offset() + residual.bytes());
     plan.mutable_buckets(0)->add_residual_slices(plan.slices_size() - 1);
   };
-  ASSERT_OK(fixture.run(1, ranks));
+  ASSERT_OK(fixture.run(1, ranks, Placement::replicated)); // each reads something
   ASSERT_TRUE(fixture.exists("final/rank-23.safetensors"));
   fixture.options.resume = "auto";
   struct rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   struct rlimit low = {256, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-  auto report = fixture.run(2, ranks);
+  ASSERT_OK(setFailpoints("file.read@step=0:delay=200ms")); // none is through before all have begun
+  auto report = fixture.run(2, ranks, Placement::replicated);
+  ASSERT_OK(setFailpoints(""));
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_OK(report);
   EXPECT_EQ(report->steps, 1);
