@@ -1,8 +1,8 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Names.h"
-#include "runtime/io/OutputFile.h"
 #include "runtime/io/Hash.h"
+#include "runtime/io/OutputFile.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -3,8 +3,8 @@
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/File.h"
-#include "runtime/io/OutputFile.h"
 #include "runtime/io/File.h"
+#include "runtime/io/OutputFile.h"
 
 #include <cerrno>
 #include <charconv>

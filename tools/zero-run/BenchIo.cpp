@@ -1,5 +1,5 @@
-#include "runtime/io/OutputFile.h"
 #include "runtime/exec/Measure.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/Tiers.h"
 #include "tools/zero-run/Commands.h"
