@@ -5,7 +5,7 @@
 #include "dialects/graph/Cut.h"
 #include "dialects/graph/Sharding.h"
 
-#include <limits>
+#include <cmath>
 
 using namespace zc;
 using namespace zc::importer;
@@ -35,7 +35,9 @@ struct PickedRows::Across {
 Status PickedRows::followDimension(Operation *op, unsigned index, int64_t dim, Across &across) {
   const RowMask mask = *maskAt(op->getOperand(index), dim);
   across.isDone[index][dim] = true;
-  bool hasNeutral = isa<Neutral>(op);
+  auto neutral = dyn_cast<Neutral>(op);
+  bool hasNeutral = neutral && (isa<FloatType>(elementOf(op->getOperand(index))) || // integers have no infinity
+                                std::isfinite(neutral.getNeutralElement()));
   std::string why;
   std::optional<OpCut> cut = graph::cutAlong(op, index, TensorCut{dim}, /*ranks=*/1, why);
   if (!cut && hasNeutral && op->getNumOperands() == 1) { // a whole dimension goes into each of its results

@@ -80,6 +80,8 @@ private:
                      const Place &place, int64_t axis, llvm::StringRef reduction);
   Result<std::optional<Values>> followPositions(mlir::Operation *op);
   std::optional<Places> placesThrough(mlir::Operation *op) const;
+  std::optional<Places> placesJoined(mlir::Operation *op, int64_t axis, const Places &first) const;
+  std::optional<Places> placesComputed(mlir::Operation *op, const Places &first) const;
 
   // Follow.cpp: what computes with rows
   struct Across;

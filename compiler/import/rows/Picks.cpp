@@ -75,82 +75,91 @@ Places listing(Places places, ArrayRef<Place> list, int64_t along) {
 
 } // namespace
 
-/// What is known of the positions that a shape operation or arithmetic makes of positions.
-std::optional<Places> PickedRows::placesThrough(Operation *op) const {
-  const Places *in = nullptr;
-  for (Value operand : op->getOperands())
-    if (!in)
-      in = placesOf(operand);
-  if (!in || op->getNumResults() != 1 || !isa<IntegerType>(elementOf(op->getResult(0))))
-    return std::nullopt;
-  ArrayRef<int64_t> to = graph::shapeOf(op->getResult(0));
-  if (auto transpose = dyn_cast<TransposeOp>(op)) {
-    int64_t along =
-        in->along < 0 ? -1 : llvm::find(transpose.getPermutation(), in->along) - transpose.getPermutation().begin();
-    return listing(*in, in->list, along);
-  }
-  if (isa<ReshapeOp>(op)) {
-    if (in->along < 0)
-      return *in;
-    auto along = listedDim(graph::shapeOf(op->getOperand(0)), in->along, to);
-    return along ? std::optional(listing(*in, in->list, *along)) : std::nullopt;
-  }
-  if (isa<ExpandOp>(op)) {
-    int64_t lead = to.size() - graph::shapeOf(op->getOperand(0)).size();
-    return listing(*in, in->list, in->along + lead);
-  }
-  if (isa<CastOp>(op))
-    return *in;
-  if (auto slice = dyn_cast<SliceOp>(op)) {
-    if (in->along < 0)
-      return *in;
-    llvm::SmallVector<Place> list;
-    for (int64_t i = 0, n = slice.getSizes()[in->along]; i < n; ++i)
-      list.push_back(in->list[slice.getOffsets()[in->along] + i * slice.getStrides()[in->along]]);
-    return list.empty() ? std::nullopt : std::optional(listing(*in, list, in->along));
-  }
-  if (auto gather = dyn_cast<GatherOp>(op)) {
-    const HostTensor *which = constants.of(gather.getIndices());
-    if (!which || which->rank() > 1 || int64_t(gather.getAxis()) != in->along)
+/// Some of the positions that a tensor lists, by number.
+static std::optional<Places> someOf(const Places &places, ArrayRef<int64_t> which) {
+  llvm::SmallVector<Place> list;
+  for (int64_t i : which)
+    list.push_back(places.list[i]);
+  return list.empty() ? std::nullopt : std::optional(listing(places, list, places.along));
+}
+
+/// Tensors of positions side by side.
+std::optional<Places> PickedRows::placesJoined(Operation *op, int64_t axis, const Places &first) const {
+  llvm::SmallVector<Place> list;
+  for (Value operand : op->getOperands()) {
+    const Places *own = placesOf(operand);
+    bool isListed = own && (own->along == axis || (own->along < 0 && graph::shapeOf(operand)[axis] == 1));
+    if (!isListed || own->shape != first.shape)
       return std::nullopt;
-    llvm::SmallVector<Place> list;
-    for (int64_t i = 0, n = which->numElements(), size = in->list.size(); i < n; ++i)
-      list.push_back(in->list[which->intAt(i) < 0 ? which->intAt(i) + size : which->intAt(i)]);
-    return list.empty() ? std::nullopt : std::optional(listing(*in, list, in->along));
+    list.append(own->list.begin(), own->list.end());
   }
-  if (auto concat = dyn_cast<ConcatOp>(op)) {
-    llvm::SmallVector<Place> list;
-    for (Value operand : op->getOperands()) {
-      const Places *own = placesOf(operand);
-      bool isListed = own && (own->along == int64_t(concat.getAxis()) ||
-                              (own->along < 0 && graph::shapeOf(operand)[concat.getAxis()] == 1));
-      if (!isListed || own->shape != in->shape)
-        return std::nullopt;
-      list.append(own->list.begin(), own->list.end());
-    }
-    return listing(*in, list, int64_t(concat.getAxis()));
-  }
-  if (op->getNumOperands() != 2 || in->along >= 0)
-    return std::nullopt;
+  return listing(first, list, axis);
+}
+
+/// Sums of positions and numbers, and products with a number.
+std::optional<Places> PickedRows::placesComputed(Operation *op, const Places &first) const {
   auto numberAt = [&](unsigned i) -> std::optional<int64_t> {
     const HostTensor *known = constants.of(op->getOperand(i));
     return known && known->stored() == 1 && !known->isFloat() ? std::optional(known->intAt(0)) : std::nullopt;
   };
   auto placeAt = [&](unsigned i) -> std::optional<Place> {
     const Places *own = placesOf(op->getOperand(i));
-    if (own && own->along < 0 && own->shape == in->shape)
+    if (own && own->along < 0 && own->shape == first.shape)
       return own->list.front();
     std::optional<int64_t> number = own ? std::nullopt : numberAt(i);
-    return number ? std::optional(Place{*number, Dims(in->shape.size(), 0)}) : std::nullopt;
+    return number ? std::optional(Place{*number, Dims(first.shape.size(), 0)}) : std::nullopt;
   };
+  if (!isa<AddOp, SubOp, MulOp>(op) || first.along >= 0)
+    return std::nullopt;
   std::optional<Place> a = placeAt(0), b = placeAt(1);
   if (!a || !b)
     return std::nullopt;
-  if (isa<AddOp, SubOp>(op))
-    return listing(*in, combined(*a, *b, isa<AddOp>(op) ? 1 : -1), -1);
-  if (!isa<MulOp>(op) || (numberAt(0) && numberAt(1)) || (!numberAt(0) && !numberAt(1)))
+  if (!isa<MulOp>(op))
+    return listing(first, combined(*a, *b, isa<AddOp>(op) ? 1 : -1), -1);
+  std::optional<int64_t> left = numberAt(0), right = numberAt(1);
+  if (bool(left) == bool(right))
     return std::nullopt;
-  return listing(*in, numberAt(0) ? scaled(*b, *numberAt(0)) : scaled(*a, *numberAt(1)), -1);
+  return listing(first, left ? scaled(*b, *left) : scaled(*a, *right), -1);
+}
+
+/// What is known of the positions that a shape operation or arithmetic makes of positions.
+std::optional<Places> PickedRows::placesThrough(Operation *op) const {
+  const Places *in = nullptr;
+  for (Value operand : op->getOperands())
+    in = in ? in : placesOf(operand);
+  if (!in || op->getNumResults() != 1 || !isa<IntegerType>(elementOf(op->getResult(0))))
+    return std::nullopt;
+  bool isListed = in->along >= 0;
+  ArrayRef<int64_t> from = graph::shapeOf(op->getOperand(0)), to = graph::shapeOf(op->getResult(0));
+  if (auto transpose = dyn_cast<TransposeOp>(op)) {
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    return listing(*in, in->list, llvm::find(permutation, in->along) - permutation.begin());
+  }
+  if (isa<ReshapeOp>(op) && isListed) {
+    auto along = listedDim(from, in->along, to);
+    return along ? std::optional(listing(*in, in->list, *along)) : std::nullopt;
+  }
+  if (isa<ExpandOp>(op))
+    return listing(*in, in->list, in->along + int64_t(to.size() - from.size()));
+  if (isa<CastOp, ReshapeOp>(op) || (isa<SliceOp>(op) && !isListed))
+    return *in;
+  llvm::SmallVector<int64_t> which;
+  if (auto slice = dyn_cast<SliceOp>(op)) {
+    for (int64_t i = 0, n = slice.getSizes()[in->along]; i < n; ++i)
+      which.push_back(slice.getOffsets()[in->along] + i * slice.getStrides()[in->along]);
+    return someOf(*in, which);
+  }
+  if (auto gather = dyn_cast<GatherOp>(op)) {
+    const HostTensor *known = constants.of(gather.getIndices());
+    if (!known || known->rank() > 1 || int64_t(gather.getAxis()) != in->along)
+      return std::nullopt;
+    for (int64_t i = 0, n = known->numElements(), size = in->list.size(); i < n; ++i)
+      which.push_back(known->intAt(i) < 0 ? known->intAt(i) + size : known->intAt(i));
+    return someOf(*in, which);
+  }
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return placesJoined(op, int64_t(concat.getAxis()), *in);
+  return placesComputed(op, *in);
 }
 
 //===-- taking out -----------------------------------------------------------------===//
@@ -168,6 +177,8 @@ Result<PickedRows::Values> PickedRows::pick(Operation *op, Value data, Value ind
   int64_t size = graph::shapeOf(data)[axis], dim = axis;
   std::optional<PlaceGrid> grid = gridOf(place, places.shape, size);
   Value rows = op->getResult(0);
+  if (!grid)
+    neutralizeIndices(op); // positions + 1 of a row that does not count need not be in the data
   if (grid)
     rows = on.reshape(takeAlong(on, data, axis, places.shape, *grid), graph::shapeOf(rows));
   RowMask mask;
@@ -241,6 +252,7 @@ Result<PickedRows::Values> PickedRows::put(Operation *op, Value data, Value indi
     if (reduction != "add")
       return rowsError(op, "puts rows that a mask picked at positions that are not the mask's own",
                        "out[mask] = rows, or out.index_add_(0, positions, rows)");
+    neutralizeIndices(op);
     op->setOperand(2, replaced(on, updates, axis, mask, 0));
     return Values(op->getResults());
   }

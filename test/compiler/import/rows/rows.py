@@ -34,6 +34,7 @@ NAMES = {
                         node("ConstantOfShape", ["s"], ["z"]), node("Exp", ["z"], ["y"])] + END,
     "index_add": PAIRS + [node("ScatterND", ["x", "p", "r"], ["y"], reduction="add")] + END,
     "index_put": PAIRS + [node("ScatterND", ["x", "p", "r"], ["y"])] + END,
+    "next": MASK + [node("Add", ["p", "one"], ["p1"]), node("GatherND", ["x", "p1"], ["r"])] + [node("ReduceSum", ["r"], ["loss"], keepdims=0)],
     "compress": [node("Equal", ["l", "one"], ["m"]), node("Compress", ["x", "m"], ["y"], axis=0)] + END,
     "two_masks": ROWS + [node("Equal", ["l", "zero"], ["m2"]), node("NonZero", ["m2"], ["qt"]),
                          node("Transpose", ["qt"], ["q"], perm=[1, 0]), node("GatherND", ["x", "q"], ["r2"]),
@@ -49,6 +50,8 @@ NAMES = {
     "range": ROWS + [node("Shape", ["r"], ["n"], end=1), node("Squeeze", ["n"], ["c"]), node("Range", ["first", "c", "one"], ["k"]),
                      node("Cast", ["k"], ["y"], to=1)] + END,
     "sorted": ROWS + [node("TopK", ["r", "two"], ["y", "k"], axis=0)] + END,
+    "largest_number": MASK + [node("GatherND", ["l", "p"], ["k"]), node("ReduceMax", ["k"], ["c"], axes=[0], keepdims=0),
+                              node("Cast", ["c"], ["loss"], to=1)],
     "output": ROWS,
     "one": [node("Equal", ["o", "one"], ["m"]), node("NonZero", ["m"], ["p"]), node("Cast", ["p"], ["y"], to=1)] + END,
 }
