@@ -143,7 +143,7 @@ void OptionList::addChoice(const char *name, std::vector<std::string> names, std
       [name, names = std::move(names), choose = std::move(choose)](const std::string &text) -> Status {
         auto found = std::find(names.begin(), names.end(), text);
         if (found == names.end())
-          return optionError(quotedText(text) + " is not one of " + joined(names, ", "), name);
+          return optionError(notOneOf(text, names), name);
         choose(static_cast<size_t>(found - names.begin()));
         return Status::success();
       },

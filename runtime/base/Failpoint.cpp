@@ -1,8 +1,11 @@
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Suggest.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <iterator>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -13,6 +16,18 @@ namespace zc {
 std::atomic<bool> detail::anyFailpoints{false};
 
 namespace {
+
+/// Every place that is one, so that a rule of another name is an error and not a fault that never comes; a test
+/// compares them with the sources. "nothing" is none: a rule of it has passages counted.
+constexpr const char *kSites[] = {
+    "nothing",       "arena.reserve",  "ckpt.exchange",      "ckpt.manifest",   "ckpt.remove",    "ckpt.removed",
+    "ckpt.rename",   "ckpt.replaced",  "ckpt.write",         "coll.allgather",  "coll.allreduce", "coll.alltoall",
+    "coll.barrier",  "coll.broadcast", "coll.reducescatter", "device.lost",     "file.allocate",  "file.close",
+    "file.create",   "file.fsync",     "file.open",          "file.read",       "file.rename",    "file.stat",
+    "file.write",    "file.writeback", "folder.fsync",       "folder.list",     "folder.make",    "folder.open",
+    "folder.rename", "kernel.run",     "memory.events",      "memory.resident", "metrics.write",  "product.onednn",
+    "spill.bounce",  "spill.engine",   "spill.fallocate",    "spill.open",      "spill.pin",      "spill.read",
+    "spill.uring",   "spill.write",    "step.begin",         "stream.capture",  "whole.open",     "whole.read"};
 
 struct Rule {
   std::string site;
@@ -128,6 +143,20 @@ std::optional<Rule> readRule(const std::string &text) {
   return rule;
 }
 
+bool isSite(const std::string &name) {
+  return std::find(std::begin(kSites), std::end(kSites), name) != std::end(kSites);
+}
+
+std::string adviceOnSite(const std::string &name) {
+  const std::vector<std::string> sites(std::begin(kSites), std::end(kSites));
+  if (const std::string near = nearest(name, sites); !near.empty())
+    return "did you mean \"" + near + "\"?";
+  std::string all;
+  for (const std::string &site : sites)
+    all += (all.empty() ? "there are " : ", ") + site;
+  return all;
+}
+
 /// Whether this thread passing `site` is what the rule waits for; counts the passage.
 bool fits(Rule &rule, const char *site) {
   if (rule.site != site || (rule.rank && *rule.rank != context.rank) || (rule.step && *rule.step != context.step))
@@ -167,6 +196,9 @@ Status setFailpoints(const std::string &text) {
       return makeError(Code::usage, 110, "\"" + part + "\" is no rule for failpoints", "ZERO_FAULT",
                        "site@rank=R,step=S,n=K:action; actions are ENOSPC and other errors, SIGKILL and other signals, "
                        "delay=10s, crash, exit=N, short, flip");
+    if (!isSite(rule->site))
+      return makeError(Code::usage, 111, "there is no failpoint \"" + rule->site + "\"", "ZERO_FAULT",
+                       adviceOnSite(rule->site));
     read.push_back(std::move(*rule));
   }
   std::lock_guard<std::mutex> lock(mutex);

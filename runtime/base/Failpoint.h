@@ -43,7 +43,8 @@ extern std::atomic<bool> anyFailpoints;
 std::optional<FaultAction> passFailpoint(const char *site);
 } // namespace detail
 
-/// Replaces all rules; an empty text turns failpoints off. Errors: usage, naming the rule.
+/// Replaces all rules; an empty text turns failpoints off. Errors: usage, naming the rule, or a
+/// site that there is not (Failpoint.cpp has them all).
 Status setFailpoints(const std::string &text);
 
 /// How often each place was passed since rules were set, by any thread: what a test that fails them one by one counts.

@@ -1,6 +1,7 @@
 //===- Suggest.cpp - "did you mean" -----------------------------------------------------===//
 
 #include "runtime/base/Suggest.h"
+#include "runtime/base/Names.h"
 
 #include <algorithm>
 #include <numeric>
@@ -73,6 +74,14 @@ std::string zc::nearest(const std::string &name, const std::vector<std::string> 
       best = candidate;
     }
   return best;
+}
+
+std::string zc::notOneOf(const std::string &word, const std::vector<std::string> &words) {
+  std::string text = "\"" + escapeName(word.substr(0, 200)) + "\" is not one of ";
+  for (const std::string &each : words)
+    text += (&each == &words.front() ? "" : ", ") + each;
+  const std::string near = nearest(word, words);
+  return near.empty() ? text : text + "; did you mean \"" + near + "\"?";
 }
 
 std::string zc::adviceOnFlag(const std::string &flag, const std::vector<std::string> &known,

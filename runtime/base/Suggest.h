@@ -9,6 +9,9 @@ namespace zc {
 /// The candidate nearest to `name` by edit distance, if it is near enough to be a slip; empty otherwise.
 std::string nearest(const std::string &name, const std::vector<std::string> &candidates);
 
+/// What is wrong with a word that is none of `words`: "\"gpu\" is not one of cpu, cuda; did you mean \"cpu\"?".
+std::string notOneOf(const std::string &word, const std::vector<std::string> &words);
+
 /// What to say of a flag ("--name") that `program` does not have, whose flags are `known`: what it is called here where
 /// torchrun, DeepSpeed, Megatron or transformers' trainer call it so, or the nearest of `known`.
 std::string adviceOnFlag(const std::string &flag, const std::vector<std::string> &known, const std::string &program);

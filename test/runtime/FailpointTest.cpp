@@ -35,35 +35,35 @@ TEST_F(Failpoints, ARuleWithoutSelectorsHoldsForEveryPassageOfItsSite) {
 }
 
 TEST_F(Failpoints, CountsThePassagesThatFit) {
-  set("a@n=2:EIO; b@n=2+:EIO");
+  set("step.begin@n=2:EIO; ckpt.write@n=2+:EIO");
   for (int expected : {0, EIO, 0})
-    EXPECT_EQ(errorAt("a"), expected);
+    EXPECT_EQ(errorAt("step.begin"), expected);
   for (int expected : {0, EIO, EIO})
-    EXPECT_EQ(errorAt("b"), expected);
+    EXPECT_EQ(errorAt("ckpt.write"), expected);
 }
 
 TEST_F(Failpoints, SelectsRankAndStepOfTheThread) {
-  set(" a@rank=1 , step=4 : EIO ;");
-  EXPECT_EQ(errorAt("a"), 0) << "no context";
+  set(" step.begin@rank=1 , step=4 : EIO ;");
+  EXPECT_EQ(errorAt("step.begin"), 0) << "no context";
   setFaultContext(1, 3);
-  EXPECT_EQ(errorAt("a"), 0);
+  EXPECT_EQ(errorAt("step.begin"), 0);
   setFaultContext(0, 4);
-  EXPECT_EQ(errorAt("a"), 0);
+  EXPECT_EQ(errorAt("step.begin"), 0);
   setFaultContext(1, 4);
-  EXPECT_EQ(errorAt("a"), EIO);
-  std::thread([] { EXPECT_EQ(errorAt("a"), 0) << "another thread"; }).join();
+  EXPECT_EQ(errorAt("step.begin"), EIO);
+  std::thread([] { EXPECT_EQ(errorAt("step.begin"), 0) << "another thread"; }).join();
 }
 
 TEST_F(Failpoints, ActionsForTheSite) {
-  set("a:short; b:flip");
-  EXPECT_EQ(failpoint("a")->kind, FaultAction::Kind::shorten);
-  EXPECT_EQ(failpoint("b")->kind, FaultAction::Kind::flip);
+  set("step.begin:short; ckpt.write:flip");
+  EXPECT_EQ(failpoint("step.begin")->kind, FaultAction::Kind::shorten);
+  EXPECT_EQ(failpoint("ckpt.write")->kind, FaultAction::Kind::flip);
 }
 
 TEST_F(Failpoints, Delays) {
-  set("a:delay=30ms");
+  set("step.begin:delay=30ms");
   auto begin = std::chrono::steady_clock::now();
-  EXPECT_FALSE(failpoint("a"));
+  EXPECT_FALSE(failpoint("step.begin"));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
 }
 
@@ -71,20 +71,30 @@ TEST_F(Failpoints, EndTheProcess) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   auto pass = [](const char *rules) {
     if (setFailpoints(rules).ok())
-      failpoint("a");
+      failpoint("step.begin");
   };
-  EXPECT_EXIT(pass("a:SIGKILL"), ::testing::KilledBySignal(SIGKILL), "");
-  EXPECT_EXIT(pass("a:crash"), ::testing::KilledBySignal(SIGKILL), "");
-  EXPECT_EXIT(pass("a:exit=3"), ::testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(pass("step.begin:SIGKILL"), ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EXIT(pass("step.begin:crash"), ::testing::KilledBySignal(SIGKILL), "");
+  EXPECT_EXIT(pass("step.begin:exit=3"), ::testing::ExitedWithCode(3), "");
 }
 
 TEST_F(Failpoints, BadRulesAreUsageErrorsAndChangeNothing) {
-  set("a:EIO");
-  for (const char *bad : {"a", ":EIO", "a:EWHAT", "a@rank=:EIO", "a@rank=x:EIO", "a@n=0:EIO", "a@n=2-:EIO", "a:delay=3",
-                          "a@:EIO", "a@step=1,:EIO", "b:EIO;a@node=1:EIO", "a:exit=256"}) {
+  set("step.begin:EIO");
+  for (const char *bad : {"step.begin", ":EIO", "step.begin:EWHAT", "step.begin@rank=:EIO", "step.begin@rank=x:EIO",
+                          "step.begin@n=0:EIO", "step.begin@n=2-:EIO", "step.begin:delay=3", "step.begin@:EIO",
+                          "step.begin@step=1,:EIO", "ckpt.write:EIO;step.begin@node=1:EIO", "step.begin:exit=256"}) {
     Status status = setFailpoints(bad);
     ASSERT_FALSE(status.ok()) << bad;
     EXPECT_EQ(status.error().code, Code::usage);
   }
-  EXPECT_EQ(errorAt("a"), EIO);
+  EXPECT_EQ(errorAt("step.begin"), EIO);
+}
+
+TEST_F(Failpoints, OfANameThatIsNoneAreRefused) {
+  Status status = setFailpoints("stp.begin:EIO");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::usage);
+  EXPECT_EQ(status.error().message, "there is no failpoint \"stp.begin\"");
+  EXPECT_EQ(status.error().help, "did you mean \"step.begin\"?");
+  EXPECT_EQ(setFailpoints("disk:EIO").error().help.rfind("there are nothing, arena.reserve", 0), 0u);
 }
