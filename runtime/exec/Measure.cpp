@@ -138,7 +138,8 @@ void measureOverhead(MachineModel &figures) {
 }
 
 Status measureHere(const MeasureOptions &options, std::vector<std::string> &notes, MachineModel &figures) {
-  ZC_RETURN_IF_ERROR(measureNvme(options, notes, figures));
+  if (!options.folder.empty())
+    ZC_RETURN_IF_ERROR(measureNvme(options, notes, figures));
   ZC_RETURN_IF_ERROR(measureKernels(options.threads, options.rounds, figures));
   ZC_RETURN_IF_ERROR(measureCopies(options, figures));
   ZC_RETURN_IF_ERROR(measureCommunication(options, figures));

@@ -12,7 +12,7 @@
 namespace zc {
 
 struct MeasureOptions {
-  std::string folder;                       ///< of the NVMe tier
+  std::string folder;                       ///< of the NVMe tier; empty: its rates are not measured
   int threads = 1;                          ///< of a rank's kernels
   uint64_t nvmeBytes = uint64_t(512) << 20; ///< written and read in each round
   int rounds = 3;                           ///< the median is taken
@@ -21,8 +21,9 @@ struct MeasureOptions {
   RankGroup *ranks = nullptr;
 };
 
-/// Takes about ten seconds. Rates that are not measured are 0: that between nodes unless `ranks` are on several
-/// machines. Errors: those of the NVMe tier, of memory, and of collectives. `notes`: what the user should know.
+/// Takes about ten seconds. Rates that are not measured are 0: those of the NVMe tier without a folder, that between
+/// nodes unless `ranks` are on several machines. Errors: those of the NVMe tier, of memory, and of collectives.
+/// `notes`: what the user should know.
 Result<MachineModel> measureMachine(const MeasureOptions &options, std::vector<std::string> &notes);
 
 /// Only the rates of kernels: of products of fp32 and of 16 bits, and of memory, with so many threads. Half a second,

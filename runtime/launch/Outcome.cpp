@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <sys/wait.h>
 
 namespace zc::launch {
@@ -61,6 +62,16 @@ static Error killed(int rank, int number, const std::string &out, uint64_t oomKi
                    "continue with --resume auto if a checkpoint was saved");
 }
 
+/// Words of several lines, with lines of dashes between them.
+static std::string inOneLine(const std::string &text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;)
+    if (word.find_first_not_of('-') != std::string::npos)
+      line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
 Status outcomeOf(int status, const std::string &words, const std::string &out, uint64_t oomKillsBefore) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   if (code == 0)
@@ -74,7 +85,7 @@ Status outcomeOf(int status, const std::string &words, const std::string &out, u
   if (words.find("unable to reliably start one or more daemons") != std::string::npos) {
     Error error = makeError(Code::peerLost, 974, "not all hosts could be reached", "--hosts",
                             "each host must let mpirun in without a password, and have this program at the same path");
-    error.note = words.substr(0, 400);
+    error.note = inOneLine(words).substr(0, 400);
     return error;
   }
   if (code == 127 && words.empty())

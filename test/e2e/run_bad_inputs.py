@@ -162,7 +162,8 @@ def names_of_all_kinds():
 def outputs_that_cannot_be():
     """92"""
     refused((6,), "not a directory", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", MODEL / "run")
-    refused((6,), "", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", MODEL)
+    refused((6,), "not a directory", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", file("taken", "mine"))
+    refused((USAGE,), "would overwrite the input", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", MODEL)
     other = suite.dir / "other"
     file("other/mine.txt", "mine")
     if train(PLAN, other, "--data", INPUTS)[0] or train(PLAN, other, "--data", INPUTS, "--overwrite")[0]:

@@ -51,6 +51,22 @@ def on_cpu(name, model):
     return f"{name} on cpu", run
 
 
+def nobody():
+    """Of a plan that another version wrote: a kernel that this one has not."""
+    plan = suite.compile(suite.models / "gpt2/ts17.onnx", suite.dir / "gelu.plan", "--fuse", "off")
+    text = suite.tool("zero-translate", "--plan-to-mlir", plan)
+    if '"gelu"' not in text:
+        raise Case("no kernel gelu in the plan")
+    (suite.dir / "gelu.mlir").write_text(text.replace('"gelu"', '"gelu_of_tomorrow"'))
+    suite.tool("zero-translate", "--mlir-to-plan", suite.dir / "gelu.mlir", "-o", plan)
+    done = subprocess.run([suite.bin / "zero-run", "inspect", plan, "--kernels"], capture_output=True, text=True, timeout=600)
+    lines = [line.split(None, 1) for line in done.stdout.splitlines()]
+    steps = [int(rest.split()[-1]) for kernel, rest in lines if kernel == "gelu_of_tomorrow" and rest.startswith("no implementation ")]
+    if done.returncode != 4 or not steps or f"without an implementation {steps[0]}" not in done.stdout or "gelu_of_tomorrow" not in done.stderr:
+        raise Case(f"exit code {done.returncode}: {done.stdout[-1000:]}{done.stderr}")
+    return f"{steps[0]} steps"
+
+
 def head(precision):
     """A head with its loss is one step, which the library's products make."""
     def run():
@@ -76,7 +92,7 @@ suite.run([case(name, model, *(DIMS if "dynbatch" in name else ()), *flags) for 
 suite.run([case(name, exports / f"{name}.onnx", *families[name]["flags"], "--precision", precision)
            for name in families for precision in ("fp32", "bf16")])
 suite.run([on_cpu(name, model) for name, model in models.items() if "dynbatch" not in name])
-suite.run([head(precision) for precision in PRECISIONS])
+suite.run([head(precision) for precision in PRECISIONS] + [("a kernel that nobody has", nobody)])
 if not suite.args.filter:
     suite.run([("what is missing", check)])
 suite.finish()

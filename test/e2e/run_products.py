@@ -161,7 +161,8 @@ def resumed():
 def refusals():
     plan = PLANS["fp32"]
     bench = lambda *args, code: suite.tool("zero-run", "bench-machine", *args, code=code)
-    bench(code=2)
+    bench("--rounds", 1, code=2)
+    bench(plan, "--nvme-dir", suite.dir, code=2)
     for shape in ("f32:nn:8x8x8", "f64:nn:512x512x512", "512x512x512", "f32:nn:0x512x512", "f32:nn:512x512x512:0"):
         bench("--shape", shape, "-o", suite.dir / "none.json", code=2)
     bench(model, "-o", suite.dir / "none.json", code=10)

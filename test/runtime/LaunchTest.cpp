@@ -103,6 +103,11 @@ TEST(Launch, WhatBecameOfAJobIsAnErrorWithItsCode) {
   EXPECT_EQ(outcomeOf(ended(9), "", none, 0).error().code, Code::corrupt); // a rank has said why
   EXPECT_EQ(outcomeOf(ended(127), "", none, 0).error().code, Code::unsupported);
   EXPECT_EQ(outcomeOf(ended(1), "unable to reliably start one or more daemons", none, 0).error().code, Code::peerLost);
+  EXPECT_EQ(outcomeOf(ended(1), "----\nORTE was unable to reliably start one or more daemons.\n\n* not finding\n----\n",
+                      none, 0)
+                .error()
+                .note,
+            "ORTE was unable to reliably start one or more daemons. * not finding");
   const Status killed = outcomeOf(ended(137), "process rank 3 exited on signal 9", none, UINT64_MAX);
   EXPECT_EQ(killed.error().code, Code::peerLost);
   EXPECT_EQ(killed.error().message.rfind("rank 3 was killed by signal 9", 0), size_t{0}) << killed.error().message;

@@ -50,6 +50,18 @@ class CommandLine(ZeroRunTest):
         self.assertEqual(run()[0], 0)
         self.assertRegex(run("--version")[1], r"zero-run \d")
 
+    def test_help_of_a_command(self):
+        """Its own, behind a line to begin with, whatever else it would need."""
+        for command, flag in (("inspect", "--kernels"), ("eval", "--outputs"), ("export", "--safetensors"), ("checkpoint", "verify"),
+                              ("bench-machine", "--nvme-dir"), ("bench-io", "--size"), ("doctor", "--help"), ("slurm-template", "--help")):
+            for asked in ("--help", "-h", "--help-all"):
+                code, out, err = run(command, asked)
+                self.assertEqual((code, err), (0, ""), command)
+                self.assertTrue(out.startswith(f"  zero-run {command}"), out)
+                self.assertIn(f"Usage: zero-run {command}", out)
+                self.assertIn(flag, out)
+                self.assertNotIn("--early-stop", out)
+
     def test_usage(self):
         self.expect(2, 'did you mean "--steps"', self.train("--stepz", "3"))
         self.expect(2, "unknown flag", self.train("--zzzzzzzzzzzz"))
@@ -67,6 +79,56 @@ class CommandLine(ZeroRunTest):
         self.expect(2, "no plan", run("--steps", 3))
         self.expect(2, "is none of constant, linear", self.train("--lr-schedule", "stairs"))
         self.expect(2, "FROM:TO", self.train("--trace", "3:1"))
+
+    def test_words_that_are_none(self):
+        self.expect(2, 'there is no command "inspct"(.|\n)*did you mean "zero-run inspect"', run("inspct", self.dir / "tiny.plan"))
+        self.expect(2, 'did you mean "zero-run export"', run("exprot", self.dir / "out", "--onnx", "x.onnx"))
+        self.expect(2, '"gpu" is not one of cpu, cuda, cuda-sync, fake, sync; did you mean "cpu"', self.train("--device", "gpu"))
+        self.expect(2, '"verfy" is not one of verify; did you mean "verify"', run("checkpoint", "verfy", self.dir))
+        self.expect(2, '"jsn" is not one of text, json; did you mean "json"', self.train("--log-format", "jsn"))
+        self.expect(2, 'there is no failpoint "stp.begin"(.|\n)*did you mean "step.begin"', self.train(env={"ZERO_FAULT": "stp.begin:EIO"}))
+        (self.dir / "inspct").write_bytes((self.dir / "tiny.plan").read_bytes())  # a file of that name is a plan
+        code, _, err = run("inspct", "--data", self.dir / "data.safetensors", "--steps", 1, "--out", self.dir / "of", cwd=self.dir)
+        self.assertEqual(code, 0, err)
+
+    def test_flags_that_would_count_for_nothing(self):
+        self.expect(2, '"--steps" and "--epochs" exclude each other', self.train("--epochs", 2))
+        self.expect(2, '"--byte-level" is for --tokens', self.train("--byte-level"))
+        self.expect(2, '"--shift-labels" is for --tokens', self.train("--shift-labels"))
+        self.assertEqual(self.train("--save-every", 1, steps=2)[0], 0)
+        for weights in ("none", self.dir / "out"):
+            self.expect(2, '"--weights" is what a run begins with', self.train("--resume", self.dir / "out/step-1", "--weights", weights, out="other"))
+        code, _, err = self.train("--resume", "auto", "--weights", self.dir / "out", out="other")  # begins with them, as nothing is there
+        self.assertEqual(code, 0, err)
+
+    def test_inspect_knows_every_device(self):
+        texts = {device: run("inspect", self.dir / "tiny.plan", "--kernels", "--device", device)[:2] for device in ("cpu", "fake", "sync", "cuda", "cuda-sync")}
+        self.assertEqual({texts[device] for device in ("fake", "sync")}, {texts["cpu"]})
+        self.assertEqual(texts["cuda-sync"], texts["cuda"])
+        self.assertNotEqual(texts["cuda"], texts["cpu"])
+
+    def test_bench_machine_without_plans(self):
+        """Measures the machine, without a disk and with one; what is of the other of its two jobs is refused."""
+        names = {"flops_per_second", "half_flops_per_second", "memory_bandwidth", "comm_bandwidth", "h2d_bandwidth", "d2h_bandwidth", "step_overhead"}
+        code, out, err = run("bench-machine")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(set(json.loads(out)), names)
+        self.assertNotIn("nvme", err)
+        machine = self.dir / "machine.json"
+        self.assertEqual(run("bench-machine", "-o", machine, "--nvme-dir", self.dir, "--size", "1MB")[:2], (0, ""))
+        self.assertEqual(set(json.loads(machine.read_text())), names | {"nvme_read_bandwidth", "nvme_write_bandwidth"})
+        self.expect(2, '"--rounds" is of products', run("bench-machine", "--rounds", 3))
+        self.expect(2, '"--nvme-dir" is of the machine\'s rates', run("bench-machine", self.dir / "tiny.plan", "--nvme-dir", self.dir))
+        self.expect(2, '"--size" is of --nvme-dir', run("bench-machine", "--size", "1MB"))
+
+    def test_no_core(self):
+        """The limit under which the kernel writes no core and starts nobody who would."""
+        process = self.start("--no-core")
+        self.wait_for(self.has_steps(1))
+        limits = pathlib.Path(f"/proc/{process.pid}/limits").read_text()
+        process.kill()
+        process.wait()
+        self.assertRegex(limits, r"Max core file size +1 +1 ")
 
     def test_files_in_each_others_place(self):
         plan, data = self.dir / "tiny.plan", self.dir / "data.safetensors"

@@ -255,6 +255,24 @@ class Faults(ZeroRunTest):
             self.assertEqual([path.name for path in out.iterdir()], [])
             self.assertEqual(list(self.dir.glob(outputs.name + "*")), [])
 
+    def test_f7_longer_than_its_grace(self):
+        """Told to stop in a kernel that computes for ever, it ends by itself, says so, and the newest checkpoint goes on."""
+        flags = ("--lr-schedule", "constant", "--save-every", 2)
+        process = self.start(*flags, "--grace", 1, steps=6, fault="kernel.run@rank=1,step=5,n=1:delay=600s")
+        self.wait_for(self.has_steps(4))
+        began = time.time()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=600), 128 + signal.SIGTERM)
+        self.assertLess(time.time() - began, BY_ITSELF)
+        self.assertRegex(process.stderr.read(), r"error\[Z0981\]: told to stop, .* within the 1 s of --grace")
+        code, _, err = self.train(*flags, "--resume", "auto", steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertIn("continuing after step 4", err)
+        process = self.start(*flags, "--grace", 1000, out="soon")  # one that is soon enough is as without
+        self.wait_for(self.has_steps(2, "soon"))
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=600), 75)
+
     def test_f9_told_twice_it_ends_at_once(self):
         """In a kernel that computes for ever, or in the middle of a save: what was saved before goes on to the same bits."""
         flags = ("--lr-schedule", "constant", "--save-every", 2)

@@ -13,8 +13,10 @@ Status inspectCommand(const Flags &flags);
 Status exportCommand(const Flags &flags);
 Status verifyCheckpointCommand(const Flags &flags);
 Status doctorCommand();
-Status benchIoCommand(const Flags &flags);
-Status benchMachineCommand(const Flags &flags);
+/// bench-io, and bench-machine without plans: this machine's rates, for zero-compile --machine.
+Status measureRates(const Flags &flags);
+/// bench-machine of plans and shapes: the table of products, for --products.
+Status measureProducts(const Flags &flags);
 Status slurmCommand();
 
 } // namespace zc::run

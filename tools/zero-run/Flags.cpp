@@ -3,6 +3,8 @@
 #include "runtime/base/Suggest.h"
 #include "tools/zero-run/flags/Command.h"
 
+#include <unistd.h>
+
 namespace zc::run {
 
 static const char *const kHelp = R"(zero-run: trains what zero-compile planned
@@ -20,12 +22,12 @@ usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [
        zero-run export CHECKPOINT|RUN (--onnx OUT | --safetensors OUT)
        zero-run checkpoint verify CHECKPOINT|RUN
        mpirun -n RANKS zero-run PLAN ...  |  zero-run PLAN --hosts a:2,b:2 ...
-       zero-run doctor | bench-io DIR [-o MACHINE] | bench-machine PLAN... | slurm-template
+       zero-run doctor | bench-machine [-o MACHINE | PLAN...] | bench-io DIR [-o MACHINE] | slurm-template
 
   -n N               ranks, threads of this process        --lr X, --lr-schedule NAME, --warmup N
   --data, --tokens   what to train on                      --save-every K, --resume auto|DIR, --overwrite
-  --steps, --epochs  how long                              --weights FILE, --device cpu|sync, --threads T
-  --help-all         every flag
+  --steps, --epochs  how long                              --weights FILE, --device cpu|cuda, --threads T
+  --help-all         every flag                            COMMAND --help: of inspect, eval, export, ...
 )";
 
 namespace {
@@ -38,6 +40,7 @@ struct Parser {
 
   Parser();
   Command &given() const;
+  std::string helpText() const;
 };
 
 Parser::Parser() {
@@ -52,7 +55,7 @@ Parser::Parser() {
   for (auto command = std::next(commands.begin()); command != commands.end(); ++command) {
     CLI::App &own = (*command)->app;
     own.set_help_flag();
-    own.add_flag("-h,--help", help, "the short help");
+    own.add_flag("-h,--help,--help-all", help, "this");
     own.allow_extras();
   }
 }
@@ -62,6 +65,25 @@ Command &Parser::given() const {
   while (command != commands.begin() && !(*command)->app.parsed())
     --command;
   return **command;
+}
+
+std::string Parser::helpText() const {
+  if (const Command &command = given(); !command.example.empty())
+    return "  " + command.example + "\n\n" + command.app.help("zero-run");
+  return helpAll ? app.help("", CLI::AppFormatMode::All) : kHelp;
+}
+
+/// "zero-run inspct g.plan": what stands where a command or the plan does, and is no file, may be meant as a command.
+Status checkCommandName(const Parser &parser) {
+  const std::string &word = parser.flags.run.plan;
+  std::vector<std::string> names;
+  for (const CLI::App *command : parser.app.get_subcommands({}))
+    names.push_back(command->get_name());
+  const std::string meant = nearest(word, names);
+  if (&parser.given() != parser.commands.front().get() || meant.empty() || ::access(word.c_str(), F_OK) == 0)
+    return Status::success();
+  return makeError(Code::usage, 960, "there is no command \"" + word + "\", and no plan of that name", "",
+                   "did you mean \"zero-run " + meant + "\"?");
 }
 
 Error unknownArgument(const CLI::App &app, const std::string &argument) {
@@ -123,11 +145,10 @@ Result<Flags> parseFlags(int argc, char **argv) {
   Flags &flags = parser.flags;
   if (parser.help || parser.helpAll || parser.version || argc < 2) {
     flags.command = Flags::Command::text;
-    flags.text = parser.version   ? "zero-run " ZC_VERSION "\n"
-                 : parser.helpAll ? parser.app.help("", CLI::AppFormatMode::All)
-                                  : kHelp;
+    flags.text = parser.version ? "zero-run " ZC_VERSION "\n" : parser.helpText();
     return std::move(flags);
   }
+  ZC_RETURN_IF_ERROR(checkCommandName(parser));
   Command &command = parser.given();
   std::vector<std::string> extras = parser.app.remaining(true);
   if (!extras.empty())

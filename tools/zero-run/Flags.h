@@ -16,8 +16,8 @@ struct Flags {
     inspect,
     exportWeights,
     doctor,
-    benchIo,
-    benchMachine,
+    measureRates,
+    measureProducts,
     slurmTemplate,
     verifyCheckpoint,
     text
@@ -31,6 +31,8 @@ struct Flags {
   // How the ranks are started and talk.
   std::string comm = "auto";          ///< inproc, mpi, or by the environment
   double initTimeout = 60;            ///< seconds
+  unsigned grace = 0;                 ///< seconds to save and end in, once told to stop; 0: as long as it takes
+  bool noCore = false;                ///< a crash leaves no image of the memory
   std::string hosts;                  ///< empty: nothing is launched
   std::vector<std::string> forwarded; ///< the command line without --hosts and -n, for the ranks that are launched
   // eval
@@ -39,10 +41,10 @@ struct Flags {
   bool wholeText = false, kernels = false;
   // export, checkpoint verify
   std::string checkpoint, onnx, safetensors, model;
-  // bench-io
-  std::string benchFolder, machine;
+  // bench-io, bench-machine
+  std::string benchFolder; ///< of the NVMe tier; empty: it is not measured
+  std::string machine;     ///< the file to write; empty or "-": stdout
   uint64_t benchBytes = 0;
-  // bench-machine
   std::vector<std::string> benchPlans, benchProducts;
   std::string products; ///< the file to write
   int benchRounds = 5;

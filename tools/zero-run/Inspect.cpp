@@ -173,7 +173,8 @@ Status inspectCommand(const Flags &flags) {
     return plan.error();
   ZC_RETURN_IF_ERROR(verifyWithPrograms(*plan));
   if (flags.kernels) {
-    bool isCuda = flags.run.device.empty() ? plan->target() == planpb::CUDA : flags.run.device == "cuda";
+    const std::string &device = flags.run.device; // "fake" and "sync" compute as a CPU
+    bool isCuda = device.empty() ? plan->target() == planpb::CUDA : device.compare(0, 4, "cuda") == 0;
     const int threads = threadsOf(flags, *plan);
     auto products = productsInUse(flags.run.products, productsOf(*plan, threads));
     ZC_RETURN_IF_ERROR(products.status());

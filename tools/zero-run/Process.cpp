@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <new>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace zc::run {
@@ -86,9 +87,22 @@ void traceCrashes(const std::string &file) {
     ::sigaction(number, &action, nullptr);
 }
 
+static std::atomic<int> firstSignal{0};
+static unsigned graceSeconds = 0;
+static std::string graceIsOver; ///< what is said then
+
 static void onSignal(int number) {
   if (signals.fetch_add(1, std::memory_order_relaxed) > 0)
     ::_exit(128 + number);
+  firstSignal.store(number, std::memory_order_relaxed);
+  ::alarm(graceSeconds);
+}
+
+static void onGraceIsOver(int) {
+  const int code = 128 + firstSignal.load(std::memory_order_relaxed);
+  if (::write(2, graceIsOver.data(), graceIsOver.size()) < 0)
+    ::_exit(code); // nobody reads it
+  ::_exit(code);
 }
 
 const std::atomic<int> &catchSignals() {
@@ -99,6 +113,22 @@ const std::atomic<int> &catchSignals() {
   ::sigaction(SIGTERM, &action, nullptr);
   ::sigaction(SIGUSR1, &action, nullptr);
   return signals;
+}
+
+void setGrace(unsigned seconds) {
+  graceSeconds = seconds;
+  graceIsOver = render(makeError(Code::other, 981,
+                                 "told to stop, the run has not saved and ended within the " + std::to_string(seconds) +
+                                     " s of --grace",
+                                 "--grace", "the newest checkpoint is whole: --resume auto goes on from it")) +
+                "\n";
+  std::signal(SIGALRM, onGraceIsOver);
+}
+
+void leaveNoCore() {
+  // Less than a page is no file, and of 1 the kernel starts no program either (fs/coredump.c), which 0 does not stop.
+  const rlimit limit = {1, 1};
+  ::setrlimit(RLIMIT_CORE, &limit);
 }
 
 uint64_t allocations() { return allocated.load(std::memory_order_relaxed); }

@@ -21,6 +21,11 @@ void traceCrashes(const std::string &file);
 /// From now on the first SIGINT, SIGTERM or SIGUSR1 adds to the counter that is returned; the second ends the process
 /// at once with 128 + its number.
 const std::atomic<int> &catchSignals();
+/// So many seconds after the first of these signals the process says so and ends as by a second one.
+void setGrace(unsigned seconds);
+/// A crash leaves no image of the memory, and with it of the weights: neither in a file nor to a program that collects
+/// them.
+void leaveNoCore();
 /// Heap allocations (operator new) of the process so far.
 uint64_t allocations();
 

@@ -18,8 +18,10 @@ static Status readLinks(train::JobOptions &options) {
   return Status::success();
 }
 
-static train::RunControl controlOf(RankGroup *ranks) {
+static train::RunControl controlOf(const Flags &flags, RankGroup *ranks) {
   train::RunControl control;
+  if (flags.grace > 0)
+    setGrace(flags.grace);
   control.stop = &catchSignals();
   control.allocations = allocations;
   control.ranks = ranks;
@@ -33,7 +35,7 @@ static Status trainRanks(const Flags &flags, const planpb::Plan &plan, RankGroup
   train::RunOptions options = flags.run;
   ZC_RETURN_IF_ERROR(readLinks(options));
   Progress progress(flags, first);
-  train::RunControl control = controlOf(ranks);
+  train::RunControl control = controlOf(flags, ranks);
   traceCrashes(outputFolder(flags.run, plan) + "/crash-rank-" + std::to_string(first) + ".txt");
   auto report = train::train(plan, options, control, progress);
   progress.close();
@@ -53,7 +55,7 @@ static Status evaluateRanks(const Flags &flags, const planpb::Plan &plan, RankGr
   options.outputs = flags.outputs;
   ZC_RETURN_IF_ERROR(readLinks(options));
   Progress progress(flags, first);
-  train::RunControl control = controlOf(ranks);
+  train::RunControl control = controlOf(flags, ranks);
   auto report = train::evaluate(plan, options, control, progress);
   progress.close();
   if (!report)

@@ -31,10 +31,10 @@ static Status dispatch(const Flags &flags) {
     return verifyCheckpointCommand(flags);
   case Flags::Command::doctor:
     return doctorCommand();
-  case Flags::Command::benchIo:
-    return benchIoCommand(flags);
-  case Flags::Command::benchMachine:
-    return benchMachineCommand(flags);
+  case Flags::Command::measureRates:
+    return measureRates(flags);
+  case Flags::Command::measureProducts:
+    return measureProducts(flags);
   }
   return Status::success();
 }
@@ -44,6 +44,8 @@ static Status guarded(int argc, char **argv) {
     if (const char *faults = std::getenv("ZERO_FAULT"))
       ZC_RETURN_IF_ERROR(setFailpoints(faults));
     auto flags = parseFlags(argc, argv);
+    if (flags && flags->noCore)
+      leaveNoCore();
     return flags ? dispatch(*flags) : Status(flags.error());
   } catch (const std::bad_alloc &) {
     return makeError(Code::budget, 968, "out of memory");

@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/base/Suggest.h"
 #include "tools/zero-run/Flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <memory>
@@ -18,13 +20,16 @@ namespace zc::run {
 
 class Command {
 public:
-  Command(CLI::App &app, Flags::Command kind, Flags &flags) : app(app), kind(kind), flags(flags) {}
+  /// `example`: a line of the command's own help; empty for the program itself, which has one written by hand.
+  Command(CLI::App &app, Flags::Command kind, Flags &flags, std::string example)
+      : app(app), kind(kind), example(std::move(example)), flags(flags) {}
   virtual ~Command() = default;
   /// What the parser cannot do by itself. Errors: usage.
   virtual Status complete() { return Status::success(); }
 
   CLI::App &app;
-  const Flags::Command kind;
+  Flags::Command kind;
+  const std::string example;
 
 protected:
   Flags &flags;
@@ -63,6 +68,17 @@ template <typename T> CLI::Validator within(T least, T most) {
   };
   return {complaint, ""};
 }
+/// One of these words; of another one the nearest is told.
+inline CLI::Validator oneOf(const std::vector<std::string> &words) {
+  std::string shown;
+  for (const std::string &word : words)
+    shown += (shown.empty() ? "{" : ",") + word;
+  return {[words](const std::string &text) {
+            return std::find(words.begin(), words.end(), text) == words.end() ? notOneOf(text, words) : std::string();
+          },
+          shown + "}"};
+}
+
 inline CLI::Validator positive(int64_t most = int64_t(1) << 40) { return within<int64_t>(1, most); }
 
 } // namespace zc::run

@@ -15,7 +15,7 @@ static void addData(CLI::App &app, train::RunOptions &run) {
                  "FILE:WEIGHT...: each by itself, WEIGHT times an epoch")
       ->group(group);
   app.add_option("--token-type", run.data.tokenType, "of --tokens files without a header, such as nanoGPT's (uint16)")
-      ->check(CLI::IsMember({"uint16", "uint32", "int32", "int64"}))
+      ->check(oneOf({"uint16", "uint32", "int32", "int64"}))
       ->group(group);
   app.add_flag("--byte-level", run.data.byteLevel, "each byte of the files is a token")->group(group);
   app.add_flag("--shift-labels", run.data.shiftLabels, "labels are the following tokens; for graphs that do not shift")
@@ -34,7 +34,7 @@ static void addOutput(CLI::App &app, Flags &flags) {
   app.add_option_function<std::string>(
          "--log-format", [&flags](const std::string &format) { flags.jsonLog = format == "json"; },
          "text, or json: one object per step on stdout")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(oneOf({"text", "json"}))
       ->group(group);
 }
 
@@ -44,12 +44,12 @@ static void addMachine(CLI::App &app, train::RunOptions &run) {
          "--device", run.device,
          "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
          "cuda-sync (step by step) (default: what the plan is for)")
-      ->check(CLI::IsMember({"cpu", "cuda", "cuda-sync", "fake", "sync"}))
+      ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}))
       ->group(group);
   app.add_option_function<std::string>(
          "--graphs", [&run](const std::string &graphs) { run.graphs = graphs == "on"; },
          "on: what streams do again and again is captured and launched as one; off: kernel by kernel")
-      ->check(CLI::IsMember({"on", "off"}))
+      ->check(oneOf({"on", "off"}))
       ->group(group);
   app.add_option("--threads", run.threads, "threads per rank (default: cores, or a control group's quota, / ranks)")
       ->check(positive(4096))
@@ -72,12 +72,17 @@ static void addProcesses(CLI::App &app, Flags &flags) {
                  "FILE or a:2,b:2: start the ranks there by mpirun; -n is for hosts without a number")
       ->group(group);
   app.add_option("--comm", flags.comm, "inproc (threads), mpi (one process per rank), auto (mpi under mpirun or srun)")
-      ->check(CLI::IsMember({"auto", "inproc", "mpi"}))
+      ->check(oneOf({"auto", "inproc", "mpi"}))
       ->group(group);
   app.add_option("--watchdog", flags.run.watchdog,
                  "seconds after which a collective, a file, a kernel or a GPU's streams count as stuck (300; 0: never)")
       ->check(within(0.0, 1e9))
       ->group(group);
+  app.add_option("--grace", flags.grace,
+                 "seconds within which a run that is told to stop has saved, or ends all the same")
+      ->check(within(1, 1000000))
+      ->group(group);
+  app.add_flag("--no-core", flags.noCore, "a crash leaves no core file: weights are secrets")->group(group);
   app.add_option("--init-timeout", flags.initTimeout, "seconds for all ranks to meet (60)")
       ->check(within(0.1, 1e9))
       ->group(group);
@@ -117,13 +122,16 @@ Status completeJob(Flags &flags, const char *command) {
   takePlanFromTokens(run);
   if (run.plan.empty())
     return noPlan(run, command);
+  const bool hasTokens = !run.data.tokens.empty() || !run.evalTokens.empty();
+  if (run.data.byteLevel && !hasTokens)
+    return usageError("\"--byte-level\" is for --tokens", "--byte-level");
+  if (run.data.shiftLabels && !hasTokens)
+    return usageError("\"--shift-labels\" is for --tokens", "--shift-labels");
   if (run.data.tokenType.empty())
     return Status::success();
   if (run.data.byteLevel)
     return usageError("\"--byte-level\" and \"--token-type\" exclude each other", "--token-type");
-  return run.data.tokens.empty() && run.evalTokens.empty()
-             ? usageError("\"--token-type\" is for --tokens", "--token-type")
-             : Status::success();
+  return hasTokens ? Status::success() : usageError("\"--token-type\" is for --tokens", "--token-type");
 }
 
 } // namespace zc::run

@@ -12,9 +12,9 @@ std::unique_ptr<Command> inspectCommand(CLI::App &root, Flags &flags) {
   app.add_option("--threads", flags.run.threads, "of --kernels: per rank (default: as a run here)")
       ->check(positive(4096));
   app.add_option("--products", flags.run.products, "of --kernels: as a run's");
-  app.add_option("--device", flags.run.device, "of --kernels: cpu, cuda or sync (default: what the plan is for)")
-      ->check(CLI::IsMember({"cpu", "cuda", "sync"}));
-  return std::make_unique<Command>(app, Flags::Command::inspect, flags);
+  app.add_option("--device", flags.run.device, "of --kernels: as a run's (default: what the plan is for)")
+      ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}));
+  return std::make_unique<Command>(app, Flags::Command::inspect, flags, "zero-run inspect gpt2.plan --kernels");
 }
 
 namespace {
@@ -23,7 +23,7 @@ class ExportCommand : public Command {
 public:
   ExportCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("export", "a checkpoint's weights as a file"), Flags::Command::exportWeights,
-                flags) {
+                flags, "zero-run export runs/gpt2 --onnx trained.onnx") {
     app.add_option("checkpoint", flags.checkpoint, "OUT/step-K, OUT/final, or OUT for its newest")->required();
     app.add_option("--onnx", flags.onnx, "the model with the trained weights");
     app.add_option("--safetensors", flags.safetensors, "the weights alone");
@@ -40,10 +40,10 @@ class CheckpointCommand : public Command {
 public:
   CheckpointCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("checkpoint", "verify DIR: whether a checkpoint, or all of a run, are whole"),
-                Flags::Command::verifyCheckpoint, flags) {
+                Flags::Command::verifyCheckpoint, flags, "zero-run checkpoint verify runs/gpt2") {
     app.add_option("what", verb, "verify: reads every byte and compares all hashes")
         ->required()
-        ->check(CLI::IsMember({"verify"}));
+        ->check(oneOf({"verify"}));
     app.add_option("folder", flags.checkpoint, "a checkpoint's or a run's folder")->required();
   }
 

@@ -20,7 +20,7 @@ Status readSteps(const std::string &text, const char *flag, train::StepRange &st
 
 class TrainCommand : public Command {
 public:
-  TrainCommand(CLI::App &root, Flags &flags) : Command(root, Flags::Command::train, flags) {
+  TrainCommand(CLI::App &root, Flags &flags) : Command(root, Flags::Command::train, flags, "") {
     app.add_option("plan", flags.run.plan, "plan file of zero-compile");
     addJob(app, flags);
     addTraining();
@@ -31,6 +31,7 @@ public:
   Status complete() override {
     ZC_RETURN_IF_ERROR(completeJob(flags, ""));
     ZC_RETURN_IF_ERROR(checkValidation());
+    ZC_RETURN_IF_ERROR(checkBeginning());
     if (!trace.empty())
       ZC_RETURN_IF_ERROR(readSteps(trace, "--trace", flags.run.trace));
     return profile.empty() ? Status::success() : readSteps(profile, "--profile", flags.run.profile);
@@ -69,7 +70,7 @@ private:
     app.add_option_function<std::string>(
            "--ckpt-on-error", [&run](const std::string &what) { run.outlivesFailedSave = what == "warn"; },
            "when a checkpoint of --save-every cannot be written: stop (default), or warn and go on")
-        ->check(CLI::IsMember({"stop", "warn"}))
+        ->check(oneOf({"stop", "warn"}))
         ->group(group);
     app.add_option("--keep", run.keep, "newest checkpoints kept (default: all)")->check(positive())->group(group);
     app.add_option("--resume", run.resume,
@@ -111,6 +112,19 @@ private:
     return Status::success();
   }
 
+  /// Where the run begins and ends is said once. `--resume auto` goes on where there is something, so it may be told
+  /// what to begin with where there is nothing.
+  Status checkBeginning() const {
+    const train::RunOptions &run = flags.run;
+    if (run.steps > 0 && app.count("--epochs"))
+      return usageError("\"--steps\" and \"--epochs\" exclude each other", "--epochs");
+    if (run.resume.empty() || run.resume == "auto")
+      return Status::success();
+    if (!run.weights.empty())
+      return usageError("\"--weights\" is what a run begins with: this one goes on from --resume", "--weights");
+    return Status::success();
+  }
+
   std::string trace, profile;
 };
 
@@ -118,7 +132,8 @@ class EvalCommand : public Command {
 public:
   EvalCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("eval", "mean loss and outputs of a --forward-only plan over a data set"),
-                Flags::Command::eval, flags) {
+                Flags::Command::eval, flags,
+                "zero-run eval gpt-eval.plan -n 4 --tokens held-out.txt --byte-level --weights runs/gpt/final") {
     train::RunOptions &run = flags.run;
     app.add_option("plan", run.plan, "plan file of zero-compile --forward-only");
     addJob(app, flags);

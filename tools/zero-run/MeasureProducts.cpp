@@ -64,7 +64,7 @@ void printRow(const ProductShape &shape, const ProductEntry &entry) {
 
 } // namespace
 
-Status benchMachineCommand(const Flags &flags) {
+Status measureProducts(const Flags &flags) {
   const std::string path = flags.products.empty() ? defaultProductFile() : flags.products;
   if (path.empty())
     return makeError(Code::usage, 985, "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set", "",

@@ -10,13 +10,17 @@
 
 namespace zc::run {
 
-static void printTable(const MachineModel &figures) {
+namespace {
+
+void printTable(const MachineModel &figures) {
   const std::pair<const char *, double> rows[] = {
       {"nvme read", figures.nvmeReadBandwidth}, {"nvme write", figures.nvmeWriteBandwidth},
       {"host to device", figures.h2dBandwidth}, {"device to host", figures.d2hBandwidth},
       {"memory", figures.memoryBandwidth},      {"between ranks", figures.commBandwidth}};
   char line[80];
   for (const auto &[name, rate] : rows) {
+    if (rate == 0) // of the disk, without its folder
+      continue;
     std::snprintf(line, sizeof line, "%-16s%8.2f GB/s\n", name, rate / 1e9);
     print(2, line);
   }
@@ -30,7 +34,17 @@ static void printTable(const MachineModel &figures) {
   print(2, line);
 }
 
-Status benchIoCommand(const Flags &flags) {
+Status writeRates(const std::string &path, const MachineModel &figures) {
+  const std::string json = toJson(figures) + "\n";
+  if (!path.empty() && path != "-")
+    return io::writeFileAtomically(path, json);
+  print(1, json);
+  return Status::success();
+}
+
+} // namespace
+
+Status measureRates(const Flags &flags) {
   MeasureOptions options;
   options.folder = flags.benchFolder;
   options.nvmeBytes = toBlocks(flags.benchBytes);
@@ -55,11 +69,7 @@ Status benchIoCommand(const Flags &flags) {
   for (const std::string &note : notes)
     print(2, note + "\n");
   printTable(*figures);
-  std::string json = toJson(*figures) + "\n";
-  if (!flags.machine.empty())
-    return io::writeFileAtomically(flags.machine, json);
-  print(1, json);
-  return Status::success();
+  return writeRates(flags.machine, *figures);
 }
 
 } // namespace zc::run
