@@ -25,6 +25,8 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context,
 
 /// The table of --list-parameters: name, dtype, shape, role, tied names, evidence; one line per parameter and a sum.
 std::string listParameters(mlir::ModuleOp module);
+/// The same as an array of objects: name, dtype, shape, role, trainable, tied (names), evidence or null.
+std::string parametersAsJson(mlir::ModuleOp module);
 
 /// What the module was made from: the model's file and those that its parameters lie in.
 std::vector<std::string> filesOf(mlir::ModuleOp module);

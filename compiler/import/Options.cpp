@@ -77,8 +77,12 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   list.add("loss", o.loss, "the output to differentiate (default: the only floating scalar)");
   list.add("loss-op", o.lossOp, "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended");
   list.add("outputs", o.outputs, "graph outputs to hand over (default: all), with --forward-only");
-  list.add("ort-checkpoint", o.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)");
-  list.add("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)");
+  auto file = [&](const char *name, std::optional<std::string> &value, const char *help) {
+    list.add(
+        name, Option::Kind::value, "FILE", [&value](const std::string &text) { return value = text, Status(); }, help);
+  };
+  file("ort-checkpoint", o.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)");
+  file("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)");
   form(
       "limit", "NAME=N", [](const std::string &text, ImportOptions &options) { return setLimit(options.limits, text); },
       "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, hard-links, ...");

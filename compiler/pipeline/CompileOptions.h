@@ -30,7 +30,8 @@ struct AskedAxis {
 
 struct CompileOptions {
   std::string model;      ///< path of the .onnx file
-  std::string output;     ///< path of the plan, or of the IR where compilation stops before; empty: none is written
+  std::string output;     ///< path of the plan, or of the IR where compilation stops before; empty: none is written;
+                          ///< "-": the caller has it, for stdout
   std::string config;     ///< file that some of these came from
   int64_t configRows = 0; ///< the samples of a micro-step that it speaks of; 0: of none
 

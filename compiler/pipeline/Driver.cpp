@@ -12,11 +12,17 @@
 #include "compiler/pipeline/Stages.h"
 #include "dialects/graph/NodeNames.h"
 #include "dialects/plan/PlanProto.h"
+#include "runtime/base/Suggest.h"
+#include "runtime/plan/PlanFile.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace zc;
@@ -65,6 +71,7 @@ public:
   Result<CompileResult> parameters() {
     ZC_RETURN_IF_ERROR(import());
     result.parameterTable = importer::listParameters(*model.module);
+    result.parameterJson = importer::parametersAsJson(*model.module);
     result.state = measureState(*model.module, strategy.grad);
     return finish();
   }
@@ -126,6 +133,11 @@ private:
     if (failed(plan))
       return emitted.error(Code::internal, 441);
     ZC_RETURN_IF_ERROR(writeFiles(*plan, options));
+    if (options.output == "-") {
+      Result<std::string> bytes = packPlan(*plan);
+      ZC_RETURN_IF_ERROR(bytes.status());
+      result.plan = std::move(*bytes);
+    }
     result.predictedSeconds = plan->report().predicted_step_seconds();
     result.reportJson = reportAsJson(*plan);
     result.reportTable = reportAsTable(*plan);
@@ -173,16 +185,73 @@ Result<CompileResult> zc::explainSharding(const CompileOptions &options) {
   return Compilation(context.context, completed).sharding();
 }
 
+/// By their names without dashes. Passes are known before, since --mlir-print-ir-before takes their names.
+static llvm::StringMap<llvm::cl::Option *> &mlirFlags() {
+  static const bool registered = [] {
+    registerAllPasses();
+    registerAsmPrinterCLOptions();
+    registerPassManagerCLOptions();
+    registerDefaultTimingManagerCLOptions();
+    return true;
+  }();
+  (void)registered;
+  return llvm::cl::getRegisteredOptions();
+}
+
+static std::string nameOfFlag(const std::string &flag) { return flag.substr(2, flag.find('=') - 2); }
+
+bool zc::mlirFlagTakesValue(const std::string &flag) {
+  auto found = mlirFlags().find(nameOfFlag(flag));
+  return found != mlirFlags().end() && found->second->getValueExpectedFlag() == llvm::cl::ValueRequired;
+}
+
+static Status checkMlirFlag(const std::string &flag) {
+  if (mlirFlags().count(nameOfFlag(flag)))
+    return Status::success();
+  std::vector<std::string> known;
+  for (const auto &entry : mlirFlags())
+    if (entry.first().starts_with("mlir-"))
+      known.push_back("--" + entry.first().str());
+  llvm::sort(known);
+  const std::string name = "--" + nameOfFlag(flag), near = nearest(name, known);
+  return makeError(Code::usage, 114, "unknown flag \"" + name + "\" of MLIR", "",
+                   near.empty() ? "there are " + llvm::join(known, ", ") : "did you mean \"" + near + "\"?");
+}
+
+/// What `run` writes to standard error, in one line without the program's name. LLVM tells there, whatever stream it is
+/// given, of a value that is none.
+static std::string stderrOf(llvm::function_ref<void()> run) {
+  const int kept = ::dup(2), caught = ::memfd_create("stderr", MFD_CLOEXEC);
+  if (kept < 0 || caught < 0) {
+    run();
+    return "its own message stands above";
+  }
+  ::dup2(caught, 2);
+  run();
+  ::dup2(kept, 2);
+  std::string text(4096, '\0');
+  const ssize_t size = ::pread(caught, text.data(), text.size(), 0);
+  ::close(kept);
+  ::close(caught);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  llvm::StringRef line = llvm::StringRef(text).split('\n').first;
+  line.consume_front("zero-compile: ");
+  return line.str();
+}
+
 Status zc::setMlirFlags(const std::vector<std::string> &flags) {
-  registerAsmPrinterCLOptions();
-  registerPassManagerCLOptions();
-  registerDefaultTimingManagerCLOptions();
+  mlirFlags(); // the pass manager asks for their values in any case
+  if (flags.empty())
+    return Status::success();
   std::vector<const char *> arguments{"zero-compile"};
-  for (const std::string &flag : flags)
+  for (const std::string &flag : flags) {
+    ZC_RETURN_IF_ERROR(checkMlirFlag(flag));
     arguments.push_back(flag.c_str());
-  std::string message;
-  llvm::raw_string_ostream errors(message);
-  if (!llvm::cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), "", &errors))
-    return makeError(Code::usage, 113, message);
-  return Status::success();
+  }
+  bool isRead = false;
+  const std::string said = stderrOf([&] {
+    isRead =
+        llvm::cl::ParseCommandLineOptions(static_cast<int>(arguments.size()), arguments.data(), "", &llvm::nulls());
+  });
+  return isRead ? Status::success() : makeError(Code::usage, 113, "a flag of MLIR is not taken: " + said);
 }

@@ -21,12 +21,14 @@ struct StateSize {
 /// What a compilation gives besides the plan file.
 struct CompileResult {
   std::string parameterTable; ///< of --list-parameters
+  std::string parameterJson;  ///< of listParameters
   std::string reportJson, reportTable;
   std::string shardingTable;         ///< of --explain-sharding
   double predictedSeconds = 0;       ///< of a step
   size_t operations = 0;             ///< of the imported model: what a compilation costs grows with them
   StateSize state;                   ///< of listParameters
   std::string ir;                    ///< the module as text when it stopped before emit
+  std::string plan;                  ///< the plan file's bytes, where the output is "-"
   std::vector<std::string> warnings; ///< rendered, in order
 };
 
@@ -41,6 +43,8 @@ Result<CompileResult> listParameters(const CompileOptions &options);
 /// nothing.
 Result<CompileResult> explainSharding(const CompileOptions &options);
 
+/// Whether an MLIR flag is one whose value may be the next word: "--mlir-elide-elementsattrs-if-larger".
+bool mlirFlagTakesValue(const std::string &flag);
 /// MLIR's own flags ("--mlir-print-ir-after-all", "--mlir-timing"): call once, before compile. Errors: usage.
 Status setMlirFlags(const std::vector<std::string> &flags);
 

@@ -25,16 +25,18 @@ static std::string dumpOf(const Stage &stage, const CompileOptions &options) {
 
 Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
   const std::string folder = io::folderOf(options.model);
-  std::vector<NamedPath> inputs = {{"--config", options.config},
-                                   {"--machine", options.strategy.schedule.machine.file},
-                                   {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint},
-                                   {"--ort-optimizer", folder + "/" + options.import.ortOptimizer}};
+  std::vector<NamedPath> inputs = {
+      {"--config", options.config},
+      {"--machine", options.strategy.schedule.machine.file},
+      {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint.value_or("checkpoint")},
+      {"--ort-optimizer", folder + "/" + options.import.ortOptimizer.value_or("optimizer_model.onnx")}};
   for (const std::string &file : importer::filesOf(imported))
     inputs.push_back({"", file});
   for (const ParamGroup &group : options.import.paramGroups)
     inputs.push_back({"--param-groups", group.file});
-  std::vector<NamedPath> outputs = {
-      {"-o", options.output}, {"--memory-html", options.memoryHtml}, {"--emit-trace", options.emitTrace}};
+  std::vector<NamedPath> outputs = {{"-o", options.output == "-" ? "" : options.output},
+                                    {"--memory-html", options.memoryHtml},
+                                    {"--emit-trace", options.emitTrace}};
   outputs.push_back({"--dump-phases-to", options.dumpPhasesTo, /*isShared=*/true});
   for (const Stage &stage : kStages)
     if (!options.dumpPhasesTo.empty())
@@ -70,5 +72,6 @@ Status zc::writeFiles(planpb::Plan &plan, const CompileOptions &options) {
     ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.memoryHtml, memoryPage(plan)));
   if (!options.emitTrace.empty())
     ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.emitTrace, plannedTrace(plan, playTimeline(plan))));
-  return options.output.empty() ? Status::success() : writePlan(options.output, plan);
+  const bool isFile = !options.output.empty() && options.output != "-"; // else the driver's caller has the bytes
+  return isFile ? writePlan(options.output, plan) : Status::success();
 }

@@ -9,6 +9,7 @@ import pathlib
 import sys
 import traceback
 
+from . import __version__
 from .errors import BAD_INPUT, INTERNAL, IO, USAGE, ZeroError
 
 EXAMPLES = """examples:
@@ -94,6 +95,7 @@ def add_train(commands):
 def parser():
     top = Parser(prog="zero", description="Own models into zero-compile, own text into zero-run, own weights out again.",
                  epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
+    top.add_argument("--version", action="version", version=f"zero {__version__}")
     commands = top.commands = top.add_subparsers(dest="command", required=True, parser_class=Parser)
     for add in (add_export, add_tokens, add_import, add_train):
         add(commands)

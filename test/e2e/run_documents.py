@@ -76,9 +76,25 @@ def not_there_yet():
         if tool == "zero-run" and not command:
             words += ["--data", suite.models / "mlp/inputs.safetensors", "--steps", 1, "--out", suite.dir / "run"]
         suite.tool(tool, *words, *flag.split(), code=int(code))
+        if code == "2":
+            raise Case(f"{tool} {flag}: a flag that nobody knows is refused with 2 too")
     if not rows:
         raise Case("no rows")
     return f"{len(rows)} flags"
+
+
+def failpoints():
+    """Every place that a test can make fail is one that a rule may name, and there is no other."""
+    sources = {path: path.read_text() for folder in ("runtime", "kernels", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")}
+    table = sources.pop(ROOT / "runtime/base/Failpoint.cpp")
+    named = set(re.findall(r'"([a-z.]+)"', re.search(r"kSites\[\] = \{(.*?)\};", table, re.S)[1])) - {"nothing"}
+    text = "\n".join(sources.values())
+    passed = set(re.findall(r'(?:failpoint|isToFail|injected|moved|passFault|faultOr)\(\s*"([a-z.]+)"', text))
+    if unknown := sorted(passed - named):
+        raise Case(f"not in kSites: {' '.join(unknown)}")
+    if idle := sorted(name for name in named if f'"{name}"' not in text):
+        raise Case(f"nobody passes {' '.join(idle)}")
+    return f"{len(named)} failpoints"
 
 
 def names_of_others():
@@ -195,7 +211,7 @@ def first_page():
 
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
-cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("names that others give flags", names_of_others), ("exit codes", exit_codes),
+cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
           ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages),
           ("length of README.md", first_page)]
 suite.run(cases)

@@ -73,7 +73,13 @@ COMMAND_LINES = [
     flags("--bucket-size 12GBB", USAGE, '"12GBB" is not a size'), flags("--bucket-size 0", USAGE, '"0" is less than 1 B'),
     flags("--host-mem 0", USAGE, '"0" is less than 1 B'),
     flags("--device-mem -1", USAGE, '"-1" is not a size'), flags("--prefetch soon", USAGE, '"soon" is not a size'),
-    flags("--compile-to link", USAGE, "--compile-to"), flags("--device-mem 1KiB", BUDGET, "but --device-mem allows 1024"),
+    flags("--compile-to link", USAGE, "--compile-to"), flags("--compile-to grd", USAGE, 'did you mean "grad"?'), flags("--target cdua", USAGE, 'did you mean "cuda"?'),
+    flags("--mlir-prnt", USAGE, 'unknown flag "--mlir-prnt" of MLIR'), flags("--mlir-timng", USAGE, 'did you mean "--mlir-timing"?'),
+    flags("--mlir-print-ir-before=csee", USAGE, "a flag of MLIR is not taken: for the --mlir-print-ir-before option: Cannot find option named 'csee'!"),
+    flags("--mlir-elide-elementsattrs-if-larger x", USAGE, "'x' value invalid for uint argument!"),
+    flags("--matmul-precision tf32", UNSUPPORTED, "TF32 is not in this version"), flags("--matmul-precision iee", USAGE, 'did you mean "ieee"?'),
+    flags("--ort-checkpoint nofile", USAGE, "is none of ONNX Runtime's training artifacts"), flags("--ort-optimizer nofile", USAGE, "--ort-optimizer is of"),
+    refuses("JSON and a plan on stdout", USAGE, "where -o - writes the plan", MODEL, "--json", output=pathlib.Path("-")), flags("--device-mem 1KiB", BUDGET, "but --device-mem allows 1024"),
     flags("--precision fp16 --quantize-gradients int8 --quantize-error-feedback", UNSUPPORTED, "loss scale"),
     flags("--precision fp8", USAGE, "--precision"), flags("--loss-scale 8", USAGE, "only --precision fp16"),
     flags("--precision bf16 --loss-scale-window 8", USAGE, "only --precision fp16"),
@@ -308,9 +314,62 @@ def memory_per_node():
     return f"{each:.0f} bytes a node"
 
 
+def bytes_of(*command, **how):
+    """stdout of what succeeds."""
+    done = subprocess.run([suite.bin / command[0], *map(str, command[1:])], capture_output=True, timeout=600, cwd=suite.dir, **how)
+    if done.returncode:
+        raise Case(f"exit code {done.returncode}: {done.stderr.decode()[-500:]}")
+    return done.stdout
+
+
+def to_stdout():
+    """"-" is stdout: of IR, and of a plan, which is the one that a file has, but not of a terminal."""
+    plan = suite.compile(MODEL, suite.dir / "same.plan", "--zero-stage", 1)
+    same("the plan", bytes_of("zero-compile", MODEL, "-o", "-", "--zero-stage", 1), plan.read_bytes())
+    ir = bytes_of("zero-compile", MODEL, "--compile-to", "import")
+    same("IR", bytes_of("zero-compile", MODEL, "--compile-to", "import", "-o", "-"), ir)
+    same("a file called -", (suite.dir / "-").exists(), False)
+    ours, theirs = os.openpty()
+    done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", "-"], stdout=theirs, stderr=subprocess.PIPE, timeout=600)
+    os.close(ours), os.close(theirs)
+    if done.returncode != USAGE or b"not written to a terminal" not in done.stderr:
+        raise Case(f"to a terminal: {done.returncode}: {done.stderr.decode()}")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", "-"], stdout=full, stderr=subprocess.PIPE, timeout=600)
+    if done.returncode != IO:
+        raise Case(f"to a full disk: {done.returncode}: {done.stderr.decode()}")
+
+
+def flags_of_mlir():
+    """They take passes by name, and values in words of their own."""
+    shown = subprocess.run([suite.bin / "zero-compile", MODEL, "--dry-run", "--mlir-print-ir-before=differentiate"], capture_output=True, text=True, check=True, timeout=600).stderr
+    if "IR Dump Before Differentiate (differentiate)" not in shown:
+        raise Case(shown[:500] or "nothing is printed")
+    suite.tool("zero-compile", MODEL, "--dry-run", "--mlir-print-ir-before=cse")
+    texts = [bytes_of("zero-compile", *words) for words in
+             ((MODEL, "--compile-to", "import", "--mlir-elide-elementsattrs-if-larger", 1), ("--mlir-elide-elementsattrs-if-larger=1", MODEL, "--compile-to", "import"))]
+    same("both ways", *texts)
+
+
+def parameters_as_json():
+    """The table's rows."""
+    rows = [line.split() for line in suite.tool("zero-compile", MODEL, "--list-parameters").splitlines()[1:-1]]
+    listed = json.loads(suite.tool("zero-compile", MODEL, "--list-parameters", "--json"))
+    same("names", [each["name"] for each in listed], [row[0] for row in rows])
+    same("shapes", ["x".join(map(str, each["shape"])) or "scalar" for each in listed], [row[2] for row in rows])
+    same("roles", [(each["dtype"], each["role"]) for each in listed], [(row[1], row[3]) for row in rows])
+    same("what trains", [each["trainable"] for each in listed], [row[3] == "trainable" for row in rows])
+    same("what is tied", [",".join(each["tied"]) or "-" for each in listed], [row[4] for row in rows])
+
+
+def ieee_is_as_without():
+    plans = [suite.plan_hash(suite.compile(MODEL, suite.dir / f"ieee{i}.plan", *flags)) for i, flags in enumerate(((), ("--matmul-precision", "ieee")))]
+    same("plans", *plans)
+
+
 def help_texts():
     short, long = suite.tool("zero-compile", "--help"), suite.tool("zero-compile", "--help-all")
-    for flag in ("--world-size", "--zero-stage", "--dry-run"):
+    for flag in ("--world-size", "--zero-stage", "--dry-run", "--target", "--machine", "--tensor-parallel", "--fuse", "--with-eval", "--param-groups"):
         if flag not in short or flag not in long:
             raise Case(f"no {flag}")
     if "--offload-optimizer" not in long or len(short.splitlines()) > 40:
@@ -321,5 +380,6 @@ suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_r
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
+           ("stdout", to_stdout), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without),
            ("memory per node", memory_per_node)])
 suite.finish()

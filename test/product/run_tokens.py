@@ -294,6 +294,9 @@ def help_of_commands():
             done = subprocess.run([sys.executable, "-m", "zero_compile.cli", *command, "--help"], capture_output=True, text=True,
                                   env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT / "python")})
             expect(done.returncode == 0 and done.stdout.startswith("usage: zero"), f"zero {' '.join(command)} --help: {done.stderr[-200:]}")
+    done = subprocess.run([sys.executable, "-m", "zero_compile.cli", "--version"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+    expect(done.returncode == 0 and done.stdout.startswith("zero 0."), f"zero --version: {done.stdout}{done.stderr[-200:]}")
 
 
 def slips():

@@ -2,11 +2,13 @@
 
 #include "tools/zero-compile/Flags.h"
 #include "compiler/config/DeepSpeedConfig.h"
+#include "compiler/pipeline/Driver.h"
 #include "runtime/base/Suggest.h"
 
 #include <CLI/CLI.hpp>
 
 #include <deque>
+#include <unistd.h>
 
 namespace zc::tool {
 
@@ -24,8 +26,13 @@ usage: zero-compile MODEL.onnx (-o OUT.plan | --dry-run | --list-parameters) [fl
   --optimizer adamw|adam|sgd|momentum      and --lr, --betas, --eps, --weight-decay, --momentum
   --clip-grad-norm X, --grad-accumulation G, --precision fp32|bf16|fp16
   --batch-norm train|eval|as-exported      and --batch-norm-variance torch|onnx; --dropout force|off|as-exported
+  --param-groups FILE, --trainable GLOB    rates, weight decay and what trains, by name
+  --with-eval                              the plan evaluates on the way: zero-run --eval-data, --eval-tokens
   --loss-mean rank|global                  over each rank's labels that count, or over all of them
   --auto --device-mem SIZE                 the fastest stage, recomputation and offload that fit
+  --target cpu|cuda, --machine h100|FILE   what the plan is for, and how fast that is
+  --tensor-parallel T                      T ranks of a node share the work on a sample
+  --fuse off|head|on                       operations that become one
   --checkpoint-activations none|block|selective   recompute instead of keeping
   --bucket-size BYTES, --prefetch BYTES|auto|none, --device-mem SIZE
   --ranks-per-node N, --quantize-weights int8, --hierarchical, --quantize-gradients int4   fewer bytes between nodes
@@ -63,7 +70,6 @@ void addToolFlags(CLI::App &app, Flags &flags, ToolFlags &tool) {
   app.add_flag("--json", flags.json, "the report as JSON")->group("Inspect");
   app.add_flag("--list-parameters", tool.list, "name, dtype, shape, role, tied names, evidence")->group("Inspect");
   app.add_option("--compile-to", tool.compileTo, "stop after import, grad, shard, schedule or plan; IR to stdout or -o")
-      ->check(CLI::IsMember({"import", "grad", "shard", "schedule", "plan"}))
       ->group("Inspect");
   app.add_option("--dump-phases-to", c.dumpPhasesTo, "folder for the IR after each phase")->group("Inspect");
   app.add_option("--memory-html", c.memoryHtml, "page with the memory of each tier over the step")->group("Inspect");
@@ -133,13 +139,22 @@ private:
   std::deque<Flag> flags; ///< the parser keeps references
 };
 
+/// Of --compile-to; none leaves it as it is.
+Status readPhase(const std::string &text, Phase &stopAfter) {
+  std::vector<std::string> known;
+  for (const auto &[name, phase] : kPhases) {
+    known.emplace_back(name);
+    if (text == name)
+      return stopAfter = phase, Status();
+  }
+  return text.empty() ? Status::success() : optionError(notOneOf(text, known), "compile-to");
+}
+
 Status complete(Flags &flags, const ToolFlags &tool) {
   CompileOptions &c = flags.compile;
   c.offloadIsOpen = (flags.automatic || flags.explainOffload) && !c.isGiven("offload-optimizer");
   c.recomputationIsOpen = flags.automatic && !c.isGiven("checkpoint-activations");
-  for (const auto &[name, phase] : kPhases)
-    if (tool.compileTo == name)
-      c.stopAfter = phase;
+  ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));
   if (flags.automatic && c.strategy.schedule.budgets.device == 0)
     return optionError("--auto chooses within a budget", "device-mem");
@@ -151,6 +166,11 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !flags.explainSharding &&
                          !tool.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&
                          c.emitTrace.empty();
+  const bool writesPlan = c.output == "-" && c.stopAfter == Phase::emit && !flags.dryRun && !tool.list;
+  if (writesPlan && ::isatty(1))
+    return optionError("a plan is not written to a terminal", "output");
+  if (writesPlan && flags.json)
+    return optionError("the report as JSON is on stdout, where -o - writes the plan", "json");
   if (producesNothing)
     return optionError("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters", "");
   return Status::success();
@@ -213,7 +233,10 @@ Result<Flags> parseFlags(int argc, char **argv) {
   std::vector<std::string> arguments, mlir;
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
-    (argument.rfind("--mlir-", 0) == 0 ? mlir : arguments).push_back(argument);
+    const bool isMlirs = argument.rfind("--mlir-", 0) == 0;
+    if (isMlirs && argument.find('=') == std::string::npos && i + 1 < argc && mlirFlagTakesValue(argument))
+      argument += std::string("=") + argv[++i];
+    (isMlirs ? mlir : arguments).push_back(argument);
   }
   Result<Flags> flags = parse(std::move(arguments));
   if (flags)

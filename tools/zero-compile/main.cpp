@@ -7,8 +7,10 @@
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 
+#include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <malloc.h>
 #include <new>
@@ -21,12 +23,20 @@ static void print(std::FILE *stream, const std::string &text) {
   std::fflush(stream);
 }
 
+/// What was asked for: less of it is an error.
+static Status printResult(const std::string &text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return Status::success();
+  return makeError(Code::io, 115, std::string("cannot write to stdout: ") + std::strerror(errno));
+}
+
 static void printWarnings(const CompileResult &result) {
   for (const std::string &warning : result.warnings)
     print(stderr, warning + "\n");
 }
 
-static Status printParameters(const CompileOptions &options) {
+static Status printParameters(const Flags &flags) {
+  const CompileOptions &options = flags.compile;
   Result<CompileResult> listed = listParameters(options);
   if (!listed && listed.error().number == importer::unboundDims) {
     // Names, types and roles do not depend on the sizes. Where the graph does, what is missing is said.
@@ -38,9 +48,11 @@ static Status printParameters(const CompileOptions &options) {
   if (!listed)
     return listed.error();
   printWarnings(*listed);
-  print(stdout, listed->parameterTable);
-  return Status::success();
+  return printResult(flags.json ? listed->parameterJson : listed->parameterTable);
 }
+
+/// JSON and a plan are alone on their stream.
+static std::FILE *otherText(const Flags &flags) { return flags.json || flags.compile.output == "-" ? stderr : stdout; }
 
 static Status printCompiled(const Flags &flags) {
   CompileOptions options = flags.compile;
@@ -59,12 +71,14 @@ static Status printCompiled(const Flags &flags) {
     return result.error();
   printWarnings(*result);
   if (options.stopAfter != Phase::emit) {
-    if (!flags.compile.output.empty())
+    if (!flags.compile.output.empty() && flags.compile.output != "-")
       return io::writeFileAtomically(flags.compile.output, result->ir);
-    print(stdout, result->ir);
-  } else if (flags.dryRun || flags.json) {
-    print(stdout, flags.json ? result->reportJson + "\n" : result->reportTable);
+    return printResult(result->ir);
   }
+  if (options.output == "-")
+    return printResult(result->plan);
+  if (flags.dryRun || flags.json)
+    return printResult(flags.json ? result->reportJson + "\n" : result->reportTable);
   return Status::success();
 }
 
@@ -77,12 +91,12 @@ static Status run(const Flags &flags) {
     print(stderr, "note: " + note + "\n");
   ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
   if (flags.command == Flags::Command::listParameters)
-    return printParameters(flags.compile);
+    return printParameters(flags);
   if (flags.explainOffload) {
     Result<std::string> table = explainOffload(flags.compile);
     if (!table)
       return table.error();
-    print(flags.json ? stderr : stdout, *table); // JSON is alone on its stream
+    print(otherText(flags), *table);
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }
@@ -90,7 +104,7 @@ static Status run(const Flags &flags) {
     Result<CompileResult> explained = explainSharding(flags.compile);
     if (!explained)
       return explained.error();
-    print(flags.json ? stderr : stdout, explained->shardingTable);
+    print(otherText(flags), explained->shardingTable);
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }

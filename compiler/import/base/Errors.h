@@ -35,6 +35,7 @@ enum Number : int {
   badFixedInput = 241, ///< value given for an input does not fit it
   noOutput = 242,
   readFailed = 240,
+  notOrtModel = 243, ///< files of ONNX Runtime's training given for another model
 };
 
 inline Error badFile(Number number, std::string message, std::string where = {}, std::string help = {}) {

@@ -68,8 +68,9 @@ struct ImportOptions {
   std::vector<std::pair<std::string, std::optional<int64_t>>> paddingIndices;
   bool findPadding = true;         ///< take an embedding's one row of zeros for its padding_idx
   std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
-  /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h).
-  std::string ortCheckpoint = "checkpoint", ortOptimizer = "optimizer_model.onnx";
+  /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h); not given: "checkpoint", and
+  /// "optimizer_model.onnx" where it is there.
+  std::optional<std::string> ortCheckpoint, ortOptimizer;
   /// Graph inputs whose values are fixed when compiling: raw little-endian elements. They are no inputs of the program.
   std::map<std::string, std::vector<char>> fixedInputs;
   DropoutPolicy dropout = DropoutPolicy::asExported;

@@ -130,9 +130,13 @@ static Result<OwnOptimizer> readRule(const onnxpb::Node &node, const std::string
   return own;
 }
 
-Result<std::optional<OwnOptimizer>> zc::importer::readOrtOptimizer(const ModelFile &model, const std::string &name,
+Result<std::optional<OwnOptimizer>> zc::importer::readOrtOptimizer(const ModelFile &model,
+                                                                   const std::optional<std::string> &given,
                                                                    const ImportLimits &limits) {
+  const std::string name = given.value_or("optimizer_model.onnx");
   auto probe = io::File::openBeneath(model.folder, name);
+  if (!probe.ok() && given)
+    return probe.error();
   if (!probe.ok())
     return std::optional<OwnOptimizer>();
   std::string path = model.folder + "/" + name;

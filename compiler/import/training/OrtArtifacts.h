@@ -47,8 +47,9 @@ bool isOrtTrainingModel(const onnxpb::Graph &graph);
 /// the model's folder, marked as exporters mark them. Errors: badInput (no checkpoint, a parameter that it lacks).
 Status adoptOrtTrainingModel(ModelFile &model, const std::string &checkpoint);
 
-/// The rule of the file `name` in the model's folder; nothing if there is no such file. Errors: unsupported.
-Result<std::optional<OwnOptimizer>> readOrtOptimizer(const ModelFile &model, const std::string &name,
+/// The rule of the file `given` in the model's folder; else of optimizer_model.onnx, nothing if there is no such file.
+/// Errors: unsupported; badInput (the file that was given is not there).
+Result<std::optional<OwnOptimizer>> readOrtOptimizer(const ModelFile &model, const std::optional<std::string> &given,
                                                      const ImportLimits &limits);
 
 } // namespace zc::importer
