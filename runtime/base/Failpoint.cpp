@@ -20,14 +20,15 @@ namespace {
 /// Every place that is one, so that a rule of another name is an error and not a fault that never comes; a test
 /// compares them with the sources. "nothing" is none: a rule of it has passages counted.
 constexpr const char *kSites[] = {
-    "nothing",       "arena.reserve",  "ckpt.exchange",      "ckpt.manifest",   "ckpt.remove",    "ckpt.removed",
-    "ckpt.rename",   "ckpt.replaced",  "ckpt.write",         "coll.allgather",  "coll.allreduce", "coll.alltoall",
-    "coll.barrier",  "coll.broadcast", "coll.reducescatter", "device.lost",     "file.allocate",  "file.close",
-    "file.create",   "file.fsync",     "file.open",          "file.read",       "file.rename",    "file.stat",
-    "file.write",    "file.writeback", "folder.fsync",       "folder.list",     "folder.make",    "folder.open",
-    "folder.rename", "kernel.run",     "memory.events",      "memory.resident", "metrics.write",  "product.onednn",
-    "spill.bounce",  "spill.engine",   "spill.fallocate",    "spill.open",      "spill.pin",      "spill.read",
-    "spill.uring",   "spill.write",    "step.begin",         "stream.capture",  "whole.open",     "whole.read"};
+    "nothing",        "arena.reserve",  "ckpt.exchange",      "ckpt.manifest",   "ckpt.remove",     "ckpt.removed",
+    "ckpt.rename",    "ckpt.replaced",  "ckpt.write",         "coll.allgather",  "coll.allreduce",  "coll.alltoall",
+    "coll.barrier",   "coll.broadcast", "coll.reducescatter", "data.range",      "device.lost",     "file.allocate",
+    "file.close",     "file.create",    "file.fsync",         "file.open",       "file.read",       "file.rename",
+    "file.stat",      "file.write",     "file.writeback",     "folder.fsync",    "folder.list",     "folder.make",
+    "folder.open",    "folder.rename",  "kernel.run",         "memory.events",   "memory.resident", "metrics.write",
+    "product.onednn", "spill.bounce",   "spill.engine",       "spill.fallocate", "spill.open",      "spill.pin",
+    "spill.read",     "spill.uring",    "spill.write",        "step.begin",      "stream.capture",  "whole.open",
+    "whole.read"};
 
 struct Rule {
   std::string site;
