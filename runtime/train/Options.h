@@ -39,7 +39,7 @@ struct JobOptions {
 /// The flags of `zero-run PLAN` (docs/cli.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps`
 /// 0: from `epochs`.
 struct RunOptions : JobOptions {
-  double epochs = 0;               ///< 0: not given; with no steps either, one epoch
+  double epochs = 0;               ///< 0: not given; with no steps either, one epoch; with steps, what is reached first
   std::string schedule;            ///< as Schedule takes it; empty: the plan's
   std::optional<int64_t> warmup;   ///< steps, in place of the schedule's
   std::optional<double> lr;        ///< absent: the plan's

@@ -90,10 +90,13 @@ Status Run::makeSchedule() {
   double epochs = options.epochs > 0 ? options.epochs : 1;
   int64_t done = resumed ? resumed->step : 0;
   double left = epochs * double(source->samples()) - double(positionAfter(done));
-  summary.steps = options.steps > 0 ? options.steps
-                                    : done + int64_t(std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep)));
-  if (double(summary.steps) * double(summary.samplesPerStep) > 0x1p60)
-    return makeError(Code::usage, 943, "the run would take more than 2^60 samples", "--steps");
+  double steps = double(done) + std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep));
+  if (options.steps > 0)
+    steps = options.epochs > 0 ? std::min(double(options.steps), steps) : double(options.steps);
+  if (steps * double(summary.samplesPerStep) > 0x1p60)
+    return makeError(Code::usage, 943, "the run would take more than 2^60 samples",
+                     options.steps > 0 ? "--steps" : "--epochs");
+  summary.steps = int64_t(steps);
   ZC_RETURN_IF_ERROR(checkRecorded(options.trace, "--trace", summary.steps));
   ZC_RETURN_IF_ERROR(checkRecorded(options.profile, "--profile", summary.steps));
   auto made =

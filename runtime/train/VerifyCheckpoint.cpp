@@ -4,9 +4,10 @@
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <deque>
 #include <fcntl.h>
+#include <mutex>
 #include <optional>
 #include <sys/stat.h>
 
@@ -96,28 +97,56 @@ Result<io::File> openPart(const std::string &folder, const std::string &name) {
   return error;
 }
 
+/// A file of which parts are looked at: open from the first part until the last is done, whoever looks at them.
+class Looked {
+public:
+  Looked(const Manifest &manifest, const std::string &name, int64_t parts)
+      : manifest(manifest), name(name), left(parts) {}
+
+  Result<const io::File *> begin() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!file) {
+      auto opened = openCheckpointFile(manifest, name);
+      if (!opened)
+        return opened.error();
+      file = std::move(*opened);
+    }
+    return &*file;
+  }
+  void end() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (--left == 0)
+      file.reset();
+  }
+
+private:
+  const Manifest &manifest;
+  const std::string &name;
+  std::mutex mutex;
+  std::optional<io::File> file;
+  int64_t left; ///< parts that are not done
+};
+
 /// A part of a file under one hash, of those that are to be looked at.
 struct Part {
-  const std::string *file;
+  Looked *file;
   const Block *block;
 };
 
-/// The file that a worker is at.
-struct Opened {
-  std::optional<io::File> file;
-  const std::string *name = nullptr;
-
-  Status open(const Manifest &manifest, const std::string *wanted) {
-    if (name == wanted)
-      return Status::success();
-    file.reset(), name = nullptr;
-    auto opened = openCheckpointFile(manifest, *wanted);
-    if (!opened)
-      return opened.error();
-    file = std::move(*opened), name = wanted;
-    return Status::success();
-  }
-};
+Status verifyPart(const Part &part) {
+  const Block &block = *part.block;
+  auto file = part.file->begin();
+  if (!file)
+    return file.error();
+  auto hash = io::hashOf(**file, int64_t(block.offset), int64_t(block.bytes));
+  if (!hash)
+    return hash.error();
+  if (*hash != block.hash)
+    return wrongHash((*file)->path(), block.tensor ? block.tensor->name : "", block.offset, block.bytes, *hash,
+                     block.hash);
+  part.file->end();
+  return Status::success();
+}
 
 } // namespace
 
@@ -144,24 +173,16 @@ static Status verify(const Manifest &manifest, bool headsOnly) {
   if (!manifest.files.count(fileOf(State::weights)))
     return broken(manifest.folder, "\"" + fileOf(State::weights) + "\" is not listed");
   ZC_RETURN_IF_ERROR(blocksOf(manifest, blocks));
+  std::deque<Looked> files;
   std::vector<Part> parts; // of every file its head at least
-  for (const auto &[name, list] : blocks)
+  for (const auto &[name, list] : blocks) {
+    auto counts = [&](const Block &block) { return !block.tensor || !headsOnly; };
+    files.emplace_back(manifest, name, std::count_if(list.begin(), list.end(), counts));
     for (const Block &block : list)
-      if (!block.tensor || !headsOnly)
-        parts.push_back({&name, &block});
-  std::array<Opened, 4> opened; // by worker
-  return forEachOf(parts.size(), int(opened.size()), [&](int worker, size_t i) -> Status {
-    const Block &block = *parts[i].block;
-    Opened &part = opened[size_t(worker)];
-    ZC_RETURN_IF_ERROR(part.open(manifest, parts[i].file));
-    auto hash = io::hashOf(*part.file, int64_t(block.offset), int64_t(block.bytes));
-    if (!hash)
-      return hash.error();
-    if (*hash == block.hash)
-      return Status::success();
-    return wrongHash(part.file->path(), block.tensor ? block.tensor->name : "", block.offset, block.bytes, *hash,
-                     block.hash);
-  });
+      if (counts(block))
+        parts.push_back({&files.back(), &block});
+  }
+  return forEachOf(parts.size(), 4, [&](int, size_t i) { return verifyPart(parts[i]); });
 }
 
 Status verifyFiles(const Manifest &manifest) { return verify(manifest, false); }

@@ -123,7 +123,7 @@ class Figures:
         shutil.rmtree(out, ignore_errors=True)
         onnx, _ = self.onnx(model)
         text = self.call([self.suite.bin / "zero-run", plan, "--out", out, "--quiet", "--no-final", "--device", self.device, "--nvme-dir", self.suite.dir,
-                          "--data", onnx.with_suffix(".safetensors"), "--epochs", steps, "--steps", steps, "--lr", "1e-4", *flags]).stdout
+                          "--data", onnx.with_suffix(".safetensors"), "--steps", steps, "--lr", "1e-4", *flags]).stdout
         return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()], json.loads(text.splitlines()[-1])
 
     def rate(self, plan, model, batch, steps=12, *flags):

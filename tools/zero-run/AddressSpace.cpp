@@ -4,6 +4,9 @@
 // never reached. What stands in .preinit_array of a program runs before its libraries begin.
 //
 //===----------------------------------------------------------------------===//
+// Sanitizers need terabytes, and begin in .preinit_array themselves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
 #include "runtime/base/Status.h"
 
 #include <cstdio>
@@ -36,9 +39,9 @@ static void checkAddressSpace(int, char **, char **) {
   ::_exit(int(Code::budget));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which need terabytes, and begin here themselves
 __attribute__((section(".preinit_array"), used)) static void (*const beforeLibraries)(int, char **,
                                                                                       char **) = checkAddressSpace;
-#endif
 
 } // namespace zc::run
+
+#endif

@@ -45,7 +45,8 @@ private:
         ->group("Data");
     const char *group = "Training";
     app.add_option("--steps", run.steps, "optimizer steps")->check(positive())->group(group);
-    app.add_option("--epochs", run.epochs, "passes over the data, when --steps is not given (1)")
+    app.add_option("--epochs", run.epochs,
+                   "passes over the data (1, without --steps); with --steps, what is reached first")
         ->check(within(1e-9, 1e9))
         ->group(group);
     app.add_option("--lr", run.lr, "learning rate (default: the plan's)")->check(within(0.0, 1e9))->group(group);
@@ -112,12 +113,10 @@ private:
     return Status::success();
   }
 
-  /// Where the run begins and ends is said once. `--resume auto` goes on where there is something, so it may be told
+  /// Where the run begins is said once. `--resume auto` goes on where there is something, so it may be told
   /// what to begin with where there is nothing.
   Status checkBeginning() const {
     const train::RunOptions &run = flags.run;
-    if (run.steps > 0 && app.count("--epochs"))
-      return usageError("\"--steps\" and \"--epochs\" exclude each other", "--epochs");
     if (run.resume.empty() || run.resume == "auto")
       return Status::success();
     if (!run.weights.empty())
