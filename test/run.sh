@@ -16,7 +16,7 @@
 #   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
-#   fuzz     the importer's reading of files and fused programs, fuzzed beside each other for half a minute, in that build
+#   fuzz     the importer's reading of files, plans, what else runs read, and fused programs, fuzzed beside each other for half a minute, in that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill, contracted products
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
@@ -111,16 +111,25 @@ asan() { build asan "$@" -- "${sanitized[@]}" -DZC_COMPILER=ON -DZC_SANITIZE=add
 # Debian's LLVM is not instrumented: what it poisons, and containers that cross its border, cannot be followed.
 export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export LSAN_OPTIONS=suppressions=$PWD/test/support/lsan.supp:print_suppressions=0
+# LLVM's OpenMP keeps a file per process. Of one that is killed it stays, and where it was killed before there was anything in it, the next
+# process of that number dies of a bus error before main.
+forget_killed() {
+  local file pid
+  for file in /dev/shm/__KMP_REGISTERED_LIB_*_"$UID"; do
+    pid=${file#*LIB_}
+    [[ -d /proc/${pid%_*} ]] || rm -f "$file"
+  done
+}
 build_asan() { asan; }
-suite_asan() { asan && "${runner[@]}" ctest build/asan; }
-suite_asanlit() { asan && "${runner[@]}" lit build/asan; }
+suite_asan() { asan && forget_killed && "${runner[@]}" ctest build/asan; }
+suite_asanlit() { asan && forget_killed && "${runner[@]}" lit build/asan; }
 # OpenMP's runtimes are not instrumented, so TSan does not see their barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
 build_tsan() {
   build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread
 }
 suite_tsan() {
-  build_tsan &&
+  build_tsan && forget_killed &&
     OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
 }
 
@@ -135,16 +144,17 @@ fuzz() {
   return "$code"
 }
 
-build_fuzz() { asan zc-fuzz-import zc-fuzz-fused; }
+fuzzed=(import fused plan stored)
+build_fuzz() { asan "${fuzzed[@]/#/zc-fuzz-}"; }
 suite_fuzz() {
   local target passed=0 failed=0
   local -A running
   build_fuzz || return
-  for target in import fused; do
+  for target in "${fuzzed[@]}"; do
     fuzz "$target" &
     running[$target]=$!
   done
-  for target in import fused; do
+  for target in "${fuzzed[@]}"; do
     if wait "${running[$target]}"; then
       echo "$target: $(grep -E '^stat::(number|new)' "build/asan/fuzz-$target.log" | tr -s ' \n' ' ')"
       ((++passed))

@@ -100,7 +100,7 @@ class CommandLine(ZeroRunTest):
     def test_flags_that_would_count_for_nothing(self):
         self.expect(2, '"--byte-level" is for --tokens', self.train("--byte-level"))
         self.expect(2, '"--shift-labels" is for --tokens', self.train("--shift-labels"))
-        self.assertEqual(self.train("--save-every", 1, steps=2)[0], 0)
+        self.succeeds(self.train("--save-every", 1, steps=2))
         for weights in ("none", self.dir / "out"):
             self.expect(2, '"--weights" is what a run begins with', self.train("--resume", self.dir / "out/step-1", "--weights", weights, out="other"))
         code, _, err = self.train("--resume", "auto", "--weights", self.dir / "out", out="other")  # begins with them, as nothing is there
@@ -179,7 +179,7 @@ class CommandLine(ZeroRunTest):
         self.expect(2, "no rank of a job", self.train(env={"RANK": "2", "WORLD_SIZE": "2"}))
         self.expect(2, "--comm inproc", self.train("-n", 2, env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}))
         # Threads are threads, whatever a batch script's environment says.
-        self.assertEqual(self.train("-n", 2, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"})[0], 0)
+        self.succeeds(self.train("-n", 2, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}))
 
     @unittest.skipUnless((pathlib.Path(ZERO_RUN).parent / "libzc_mpi.so").exists(), "built without MPI")
     def test_launchers_that_mpi_does_not_know(self):
@@ -239,7 +239,7 @@ class CommandLine(ZeroRunTest):
         self.assertFalse((self.dir / "never").exists(), "nothing is made for a wrong model")
 
     def test_trace(self):
-        self.assertEqual(self.train("--trace", "2:3")[0], 0)
+        self.succeeds(self.train("--trace", "2:3"))
         everything = json.loads((self.dir / "out" / "trace.json").read_text())["traceEvents"]
         lanes = {(e["pid"], e["tid"]): e["args"]["name"] for e in everything if e["name"] == "thread_name"}
         events = [e for e in everything if e["ph"] == "X"]

@@ -19,7 +19,7 @@ class Faults(ZeroRunTest):
     def test_what_never_answers_ends_the_job_and_is_named(self):
         """A file server that is gone: whoever waits for it, one rank or all of them in the same place."""
         save = ("--save-every", 2)
-        self.assertEqual(self.train(*save, out="saved")[0], 0)
+        self.succeeds(self.train(*save, out="saved"))
         for fault, who, doing, more in (
                 ("file.read@rank=1,step=3", "rank 1", 'reading ".*/data.safetensors" for .*, in step 3', ()),
                 ("file.read@step=3", "rank [01]", 'reading ".*/data.safetensors" for .*, in step 3', ()),
@@ -110,7 +110,7 @@ class Faults(ZeroRunTest):
         # AddressSanitizer wants to be loaded first, which it does not need here.
         preload = {"LD_PRELOAD": str(self.dir / "jump.so"),
                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
-        self.assertEqual(self.train(out="steady", steps=6)[0], 0)
+        self.succeeds(self.train(out="steady", steps=6))
         # Rank 1 writes its part slowly, longer than the watchdog lets a collective take; then all steps are slow.
         slow = {"ZERO_FAULT": "file.write@rank=1:delay=600ms; step.begin@rank=0:delay=150ms", **preload}
         code, _, err = self.train("--quiet", "--watchdog", 1, env=slow, steps=6)
@@ -276,7 +276,7 @@ class Faults(ZeroRunTest):
     def test_f9_told_twice_it_ends_at_once(self):
         """In a kernel that computes for ever, or in the middle of a save: what was saved before goes on to the same bits."""
         flags = ("--lr-schedule", "constant", "--save-every", 2)
-        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
+        self.succeeds(self.train("--lr-schedule", "constant", out="whole", steps=6))
         whole = (self.dir / "whole/final/weights.safetensors").read_bytes()
         for number, fault in ((signal.SIGINT, "kernel.run@rank=1,step=5,n=1:delay=600s"), (signal.SIGTERM, "file.write@step=4:delay=600s")):
             out = self.dir / number.name
@@ -299,7 +299,7 @@ class Faults(ZeroRunTest):
     def test_f52_a_device_that_is_lost(self):
         """As after an Xid, nothing that is enqueued is done any more: the job ends at once, and goes on from its last checkpoint."""
         flags = ("--lr-schedule", "constant", "--save-every", 2, "--device", "fake", "--quiet")
-        self.assertEqual(self.train(*flags, out="whole", steps=6)[0], 0)
+        self.succeeds(self.train(*flags, out="whole", steps=6))
         for rank in (0, 1):
             began, out = time.time(), f"lost{rank}"
             result = self.train(*flags, out=out, steps=6, env={"ZERO_FAULT": f"device.lost@rank={rank},step=5,n=1:EIO"})
@@ -307,7 +307,7 @@ class Faults(ZeroRunTest):
             self.assertEqual(result[2].count("error["), 1, "one root cause")
             self.assertLess(time.time() - began, BY_ITSELF)
             self.assertEqual(sorted(path.name for path in (self.dir / out).glob("*-*")), ["step-2", "step-4"])
-            self.assertEqual(self.train(*flags, "--resume", "auto", out=out, steps=6)[0], 0)
+            self.succeeds(self.train(*flags, "--resume", "auto", out=out, steps=6))
             self.assertEqual((self.dir / out / "final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
 
     def test_f57_a_trace_that_cannot_be_written_is_a_warning(self):

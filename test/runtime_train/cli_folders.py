@@ -7,7 +7,7 @@ from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
 class Folders(ZeroRunTest):
     def test_export(self):
-        self.assertEqual(self.train()[0], 0)
+        self.succeeds(self.train())
         final = self.dir / "out" / "final"
         self.assertEqual(run("export", final, "--onnx", self.dir / "new.onnx")[0], 0)
         self.assertEqual(run("export", final, "--safetensors", self.dir / "new.safetensors")[0], 0)
@@ -22,7 +22,7 @@ class Folders(ZeroRunTest):
 
     def test_killed_anywhere_in_a_save(self):
         """What is killed while it saves continues to the bits of an undisturbed run."""
-        self.assertEqual(self.train(out="whole", steps=6)[0], 0)
+        self.succeeds(self.train(out="whole", steps=6))
         for site, at, left in (("ckpt.write", "n=2", [2]), ("ckpt.manifest", "n=2", [2]), ("ckpt.rename", "n=2", [2]),
                                ("ckpt.remove", "n=1", [2, 4])):
             flags = ("--save-every", 2, "--keep", 1, "--lr-schedule", "constant", "--quiet")
@@ -39,8 +39,8 @@ class Folders(ZeroRunTest):
     def test_goes_on_where_a_run_ended(self):
         """What ended goes on from its end, with more steps; a later run's checkpoint is newer than that."""
         flags = ("--lr-schedule", "constant", "--resume", "auto")
-        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=6)[0], 0)
-        self.assertEqual(self.train("--lr-schedule", "constant", steps=2)[0], 0)
+        self.succeeds(self.train("--lr-schedule", "constant", out="whole", steps=6))
+        self.succeeds(self.train("--lr-schedule", "constant", steps=2))
         code, out, err = self.train(*flags, steps=2)
         self.assertEqual(code, 0, err)
         self.assertRegex(err, "continuing after step 2 of .*final")
@@ -60,19 +60,19 @@ class Folders(ZeroRunTest):
     def test_goes_on_from_another_folder_and_is_killed_there(self):
         """Its metrics begin after the step of that checkpoint, and stay when it goes on once more."""
         flags = ("--lr-schedule", "constant", "--save-every", 2, "--quiet")
-        self.assertEqual(self.train(*flags, steps=4)[0], 0)
+        self.succeeds(self.train(*flags, steps=4))
         crash = {"ZERO_FAULT": "step.begin@rank=0,step=8:crash"}
         self.assertEqual(self.train(*flags, "--resume", self.dir / "out", out="next", steps=9, env=crash)[0], -9)
         before = self.lines("next")
         self.assertEqual([m["step"] for m in before], [5, 6, 7])
-        self.assertEqual(self.train(*flags, "--resume", "auto", out="next", steps=9)[0], 0)
+        self.succeeds(self.train(*flags, "--resume", "auto", out="next", steps=9))
         self.assertEqual([m["step"] for m in self.lines("next")], [5, 6, 7, 8, 9])
         self.assertEqual(self.lines("next")[:2], before[:2])
 
     def test_a_full_disk_ends_the_save_and_keeps_what_was_saved(self):
         flags = ("--save-every", 2, "--quiet")
         self.expect(6, "no space left", self.train(*flags, env={"ZERO_FAULT": "ckpt.manifest@n=2:ENOSPC"}))
-        self.assertEqual(self.train(*flags, "--resume", "auto")[0], 0)
+        self.succeeds(self.train(*flags, "--resume", "auto"))
 
     def test_every_rank_warns_of_its_part(self):
         """All at once, a line each."""
@@ -102,7 +102,7 @@ class Folders(ZeroRunTest):
         self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
 
     def test_checkpoint_verify(self):
-        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        self.succeeds(self.train("--save-every", 2))
         code, out, err = run("checkpoint", "verify", self.dir / "out")
         self.assertEqual((code, err, len(out.splitlines())), (0, "", 3))
         self.assertIn("step-2: whole, step 2", out)
@@ -116,7 +116,7 @@ class Folders(ZeroRunTest):
         self.expect(2, "required", run("checkpoint"))
 
     def test_ordinary_mistakes_with_folders(self):
-        self.assertEqual(self.train("--save-every", 2)[0], 0)
+        self.succeeds(self.train("--save-every", 2))
         before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
         final = self.dir / "out/final"
         # A part of a checkpoint instead of its folder, or what is none.
@@ -144,7 +144,7 @@ class Folders(ZeroRunTest):
         # Links, trailing slashes, spaces and other letters are as good as any.
         (self.dir / "real").mkdir()
         (self.dir / "link").symlink_to("real")
-        self.assertEqual(self.train(out="link", steps=2)[0], 0)
+        self.succeeds(self.train(out="link", steps=2))
         self.assertTrue((self.dir / "real/final/manifest.json").exists())
         odd = "o u t/\u00fc \u4e16"
         for flag, value in (("--resume", f"{self.dir}/out/"), ("--resume", f"{final}/"), ("--weights", f"{self.dir}/out/"), ("--weights", f"{final}/")):
@@ -154,7 +154,7 @@ class Folders(ZeroRunTest):
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
 
     def test_an_output_is_no_input(self):
-        self.assertEqual(self.train()[0], 0)
+        self.succeeds(self.train())
         weights = self.dir / "out/final/weights.safetensors"
         before = weights.read_bytes()
         self.expect(2, "would overwrite", run("export", self.dir / "out", "--safetensors", weights))
@@ -172,7 +172,7 @@ class Folders(ZeroRunTest):
         self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out/final", "--overwrite"))
         self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out", "--overwrite", out="./out/../out"))
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
-        self.assertEqual(self.train("--weights", self.dir / "out/final", out="next")[0], 0)
+        self.succeeds(self.train("--weights", self.dir / "out/final", out="next"))
 
     def test_what_a_run_replaces_or_sweeps_is_no_input(self):
         """All that it writes under a name of its own, what it sweeps of another run's remains, and the folder in a file's place."""
@@ -213,7 +213,7 @@ class Folders(ZeroRunTest):
         """What the run has in memory is saved there again, with the metrics, and the run ends; where another run is by now, nothing is
         touched."""
         flags = ("--lr-schedule", "constant", "--save-every", 4)
-        self.assertEqual(self.train("--lr-schedule", "constant", out="whole", steps=8)[0], 0)
+        self.succeeds(self.train("--lr-schedule", "constant", out="whole", steps=8))
         for moved in (False, True):
             process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=1500ms")
             self.wait_for(self.has_steps(2))

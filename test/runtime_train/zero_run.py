@@ -66,6 +66,9 @@ class ZeroRunTest(unittest.TestCase):
         self.assertRegex(result[2], r"error\[Z\d{4}\]: ")
         self.assertEqual(result[1], "")
 
+    def succeeds(self, result):
+        self.assertEqual(result[0], 0, result[2])
+
     def lines(self, out="out"):
         return [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
 
