@@ -218,11 +218,21 @@ def train(options):
 COMMANDS = {"export": export, "tokens": tokens, "import": bring_home, "train": train}
 
 
+def tell(result):
+    """On stdout. What was not taken there Python would write again as it ends, and end with 120; a reader that has gone is nobody's error."""
+    try:
+        print(json.dumps(result), flush=True)
+    except OSError as problem:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):
+            raise
+
+
 def main(arguments=None):
     """The console script; its exit code."""
     try:
         options = parse(arguments)
-        print(json.dumps(COMMANDS[options.command](options)))
+        tell(COMMANDS[options.command](options))
         return 0
     except ZeroError as problem:
         say(str(problem))
@@ -236,7 +246,3 @@ def main(arguments=None):
         traceback.print_exc()
         say(str(ZeroError(INTERNAL, f"{type(problem).__name__}: {problem}", help="this is a defect of zero; please report it with the lines above")))
         return INTERNAL
-
-
-if __name__ == "__main__":
-    sys.exit(main())

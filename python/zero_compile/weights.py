@@ -19,7 +19,7 @@ def checkpoint_of(run):
     run = pathlib.Path(run)
     if (run / "manifest.json").is_file():
         return run
-    steps = {p.parent: int(p.parent.name[5:]) for p in run.glob("step-*/manifest.json") if p.parent.name[5:].isdigit()}
+    steps = {p.parent: int(p.parent.name[5:]) for p in run.glob("step-*/manifest.json") if p.parent.name[5:].isdecimal()}
     if (run / "final/manifest.json").is_file():
         steps[run / "final"] = of_manifest(run / "final", lambda manifest: int(manifest["step"]), "does not say after which step it was written")
     if not steps:
@@ -33,7 +33,7 @@ def of_manifest(checkpoint, entry, otherwise):
     file = checkpoint / "manifest.json"
     try:
         return entry(json.loads(file.read_text(encoding="utf-8")))
-    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as problem:
         raise ZeroError(BAD_INPUT, f"it {otherwise}: {problem!r}", where=str(file)) from problem
 
 

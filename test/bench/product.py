@@ -68,7 +68,7 @@ def tokens(bench):
         kept = os.sched_getaffinity(0)
         os.sched_setaffinity(0, sorted(kept)[:cores])
         try:
-            seconds, out = cpu_seconds([bench.TORCH, "-m", "zero_compile.cli", "tokens", "--tokenizer", codec, text, "-o", os.path.join(bench.folder, "t.bin")])
+            seconds, out = cpu_seconds([bench.TORCH, "-m", "zero_compile", "tokens", "--tokenizer", codec, text, "-o", os.path.join(bench.folder, "t.bin")])
         finally:
             os.sched_setaffinity(0, kept)
         return size / seconds, json.loads(out.splitlines()[-1])["megabytes_per_second"]

@@ -43,7 +43,7 @@ def quiet_torch():
 
 def zero(*arguments, code=0, folder=None):
     """What `zero` prints: its JSON object, or stderr of what must fail with `code`."""
-    command = [sys.executable, "-m", "zero_compile.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "zero_compile", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, cwd=folder)
     if done.returncode != code:
         raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")

@@ -227,7 +227,7 @@ def make():
 def broken():
     return Spectral(3, 4), {"x": torch.randn(2, 5)}
 """)
-    command = [sys.executable, "-m", "zero_compile.cli", "export", "spectral:make", "-o", "spectral.onnx"]
+    command = [sys.executable, "-m", "zero_compile", "export", "spectral:make", "-o", "spectral.onnx"]
     done = subprocess.run(command, cwd=suite.dir, capture_output=True, text=True)
     expect((done.returncode, done.stdout) == (4, ""), f"exit code {done.returncode}, {done.stdout[:300]}")
     expect("eigvalsh" in done.stderr and "\x1b" not in done.stderr and "Create an issue" not in done.stderr, done.stderr)
@@ -400,9 +400,10 @@ def newest_checkpoint():
     expect(newest(folder).name == "final", newest(folder))
     (folder / "step-4").rename(folder / "step-10")
     expect(newest(folder).name == "step-10", newest(folder))
-    (folder / "final/manifest.json").write_text("{}")
-    with raises(3, "after which step"):
-        newest(folder)
+    for damaged in ("{}", '{"step": 1e999}'):
+        (folder / "final/manifest.json").write_text(damaged)
+        with raises(3, "after which step"):
+            newest(folder)
 
 
 def import_of_another_model():

@@ -273,6 +273,23 @@ def full_disk():
     expect([p.name for p in folder.iterdir()] == ["t.txt"], "something was left")
 
 
+def result_that_cannot_be_written():
+    """Of a full disk exit code 6, and not what Python ends with where it cannot flush; of a reader that has gone none."""
+    folder = suite.dir / "told"
+    folder.mkdir()
+    (folder / "t.txt").write_text(text(1, 1000))
+    words = [sys.executable, "-m", "zero_compile", "tokens", "--tokenizer", saved("gpt2"), "t.txt", "-o", "t.bin"]
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered)
+    expect(done.returncode == 6 and "No space left" in done.stderr and "Exception" not in done.stderr, f"exit code {done.returncode}: {done.stderr}")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(words, cwd=folder, stdout=writer, stderr=subprocess.PIPE, text=True, env=buffered)
+    os.close(writer)
+    expect(done.returncode == 0 and not done.stderr, f"exit code {done.returncode}: {done.stderr}")
+
+
 def read_by_zero_run():
     """zero-run takes the file as it is."""
     folder = suite.dir / "run"
@@ -291,10 +308,10 @@ def help_of_commands():
     """On terminals of any width: argparse fails where it cannot break a line of the usage."""
     for command in ((), ("export",), ("tokens",), ("import",), ("train",)):
         for width in (40, 80, 200):
-            done = subprocess.run([sys.executable, "-m", "zero_compile.cli", *command, "--help"], capture_output=True, text=True,
+            done = subprocess.run([sys.executable, "-m", "zero_compile", *command, "--help"], capture_output=True, text=True,
                                   env={**os.environ, "COLUMNS": str(width), "PYTHONPATH": str(ROOT / "python")})
             expect(done.returncode == 0 and done.stdout.startswith("usage: zero"), f"zero {' '.join(command)} --help: {done.stderr[-200:]}")
-    done = subprocess.run([sys.executable, "-m", "zero_compile.cli", "--version"], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "zero_compile", "--version"], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
     expect(done.returncode == 0 and done.stdout.startswith("zero 0."), f"zero --version: {done.stdout}{done.stderr[-200:]}")
 
@@ -309,5 +326,5 @@ def slips():
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert", "unigram", "spans words", "llama2")]
-suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, many_tokens, full_disk, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, many_tokens, full_disk, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

@@ -84,7 +84,7 @@ def best_kept():
 def told_to_stop():
     """Ctrl-C and SIGTERM end it with the state saved and nothing left running; --resume goes on from there."""
     source, out = folder("told"), suite.dir / "told-out"
-    command = [sys.executable, "-m", "zero_compile.cli", "train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH,
+    command = [sys.executable, "-m", "zero_compile", "train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH,
                "--steps", 1000000, "--no-check", "--run-flags", "--quiet --threads 1"]
     run = suite.dir / "told-out.work/run"
     metrics = run / "metrics.jsonl"
