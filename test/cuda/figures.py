@@ -7,6 +7,7 @@ from typing import NamedTuple
 from e2e import ROOT, Case, Skip
 
 PEAKS = {"H100": 989e12, "H200": 989e12, "GH200": 989e12, "A100": 312e12, "B200": 2250e12}  # of bf16 products
+PAGES = 8 << 20  # bytes by which sums of allocations may differ: a device's pages have 2 MiB, and nvidia-smi counts in MiB
 # From the one that moves least.
 PLACEMENTS = (("--offload-optimizer", "host", "--offload-ratio", "0.5"), ("--offload-optimizer", "host"),
               ("--offload-optimizer", "host", "--offload-param", "host"), ("--offload-optimizer", "nvme", "--offload-param", "host"),
@@ -39,9 +40,16 @@ class Machine(NamedTuple):
 
 class Taken(NamedTuple):
     """By a run, of the GPU's memory."""
-    text: str
-    gib: float
+    planned: int  # bytes
+    seen: int  # more than before the run, as nvidia-smi says, with a context; None where it says nothing
     seconds: float  # of a step
+
+    def __str__(self):
+        return gib(self.planned) + (f" GiB (nvidia-smi says {gib(self.seen)} more than before)" if self.seen is not None else " GiB")
+
+
+def gib(count):
+    return f"{count / 2**30:.2f}"
 
 
 def miniature():
@@ -214,21 +222,27 @@ class Figures:
             return None
 
     def memory(self):
-        """H11, with everything kept and with what is cheap computed again, as torch.compile does unasked."""
+        """H11, with everything kept and with what is cheap computed again, as torch.compile does unasked; and that what the GPU has is what
+        was planned, within 1 % and some pages: a run's memory less that of a small one, with which a context and libraries go out."""
         model, batch = self.here.gpt, self.here.batches[self.here.gpt.torch][0]
         kept, again = (self.taken(model, batch, how) for how in ("none", "selective"))
-        text = (f"batch {batch}: {again.text}, computing again what is cheap, in {again.seconds / kept.seconds:.3f} of the step that keeps it, "
-                f"which takes {kept.text}")
+        small = self.taken(model._replace(layers=1, width=64, heads=1, vocabulary=512, length=64), batch, "none")
+        text = (f"batch {batch}: {again}, computing again what is cheap, in {again.seconds / kept.seconds:.3f} of the step that keeps it, "
+                f"which takes {kept}; a small one {small}")
+        for run in (kept, again):
+            if None not in (run.seen, small.seen) and abs((run.seen - small.seen) - (run.planned - small.planned)) > run.planned / 100 + PAGES:
+                raise Case(f"{text}: not what is planned, within 1 %")
         try:
             peaks = [r["peak_gib"] for r in self.torch(self.words(model, batch)) if r.get("peak_gib")]
         except Skip as reason:
             return f"{text}; {reason}"
         if not peaks:
             return f"{text}; torch says none"
-        return f"{text}; torch's {min(peaks)}: {again.gib / min(peaks):.2f} of it (goal 0.7), {kept.gib / min(peaks):.2f} where all is kept"
+        again, kept = (run.planned / 2**30 / min(peaks) for run in (again, kept))
+        return f"{text}; torch's {min(peaks)}: {again:.2f} of it (goal 0.7), {kept:.2f} where all is kept"
 
     def taken(self, model, batch, checkpointing):
-        """What a run takes of the GPU. What the process takes is more than the plan by a context."""
+        """By a run that is watched."""
         plan = self.plan(model, batch, "--checkpoint-activations", checkpointing, name=f"-memory-{checkpointing}")
         before, seen, over = self.used(), [], threading.Event()
 
@@ -245,10 +259,7 @@ class Figures:
             over.set()
             watcher.join()
         most = max((s for s in seen if s is not None), default=None)
-        text = f"{rate['peak'] / 2**30:.2f} GiB"
-        if before is not None and most is not None:
-            text += f" (nvidia-smi says {(most - before) / 2**30:.2f} more than before)"
-        return Taken(text, rate["peak"] / 2**30, rate["seconds"])
+        return Taken(rate["peak"], None if None in (before, most) else most - before, rate["seconds"])
 
     def host_share(self):
         """H9, and which kernels take the time."""
