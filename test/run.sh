@@ -2,6 +2,7 @@
 # Sets up, builds and tests everything; the last line is `N passed, N failed`.
 #   test/run.sh                 all suites below, in this order
 #   test/run.sh --quick         format, unit and lit on the Release build
+#   test/run.sh --full          all suites and cuda, and in them all cases of which otherwise some are drawn, however long it takes
 #   test/run.sh SUITE...        only these
 #   test/run.sh --build SUITE...  builds what tsan, asan or fuzz need, and tests nothing
 #
@@ -11,7 +12,7 @@
 #   conformance  ONNX's 1,765 node tests, and the page of operators
 #   e2e      test/e2e/*.py: goldens, bit-identity matrix, bad input, the example
 #   product  the Python package against torch, in build/torch (tools/setup.sh --torch installs it there: 1.5 GB)
-#   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30)
+#   killsweep  test/e2e/run_killsweep.py: runs killed at any moment end with the bits of undisturbed ones; `--kills N` (30; with --full 200)
 #   cluster  test/cluster/run.sh --quick: ranks as processes on several hosts, faults, bytes between hosts
 #   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
@@ -38,6 +39,10 @@ while (($#)); do
     shift
     ;;
   --quick) suites+=(format unit lit) ;;
+  --full)
+    export ZC_FULL=1
+    suites+=("${all[@]}" "${by_name[@]}") kills=200
+    ;;
   --build) builds_only=1 ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \?//p}' "$0"; exit 0 ;;
   *)

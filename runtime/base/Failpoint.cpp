@@ -166,12 +166,24 @@ bool fits(Rule &rule, const char *site) {
   return !rule.n || rule.passages == *rule.n || (rule.onwards && rule.passages > *rule.n);
 }
 
+/// To the process. Threads of ranks leave it to the main thread, which may be long in coming beside other work: what is
+/// told in a step is not to be heard in a later one.
+void sendSignal(int number) {
+  ::kill(::getpid(), number);
+  sigset_t waiting; // of those that this thread blocks
+  for (int tries = 0; tries < 10000; ++tries) {
+    if (::sigpending(&waiting) != 0 || ::sigismember(&waiting, number) != 1)
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 std::optional<FaultAction> carryOut(const Rule &rule) {
   switch (rule.effect) {
   case Rule::Effect::act:
     return rule.action;
   case Rule::Effect::signal:
-    ::kill(::getpid(), rule.number);
+    sendSignal(rule.number);
     return std::nullopt;
   case Rule::Effect::delay:
     std::this_thread::sleep_for(rule.delay);
