@@ -174,10 +174,12 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
   bool isSilent = late >= 0;
   if (late < 0)
     late = mine.waitsFor();
-  // Threads do not know whom they wait for; the one with the fewest collectives, and out of them, is late.
-  for (int rank = 0; late < 0 && rank < worldSize(); ++rank)
-    if (rank != waiting && !log(rank).isInside() && log(rank).begun() < mine.begun())
-      late = rank;
+  // Threads do not know whom they wait for: a rank with fewer collectives is late, first of all if it is out of them.
+  // It may have been stopped while it was in one.
+  for (bool inside : {false, true})
+    for (int rank = 0; late < 0 && rank < worldSize(); ++rank)
+      if (rank != waiting && log(rank).isInside() == inside && log(rank).begun() < mine.begun())
+        late = rank;
   std::vector<FlightEntry> entries = mine.entries();
   std::string last = entries.empty() ? "" : nameOf(entries.back());
   std::string text = "rank " + std::to_string(waiting);

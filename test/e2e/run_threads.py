@@ -68,9 +68,10 @@ def waits(given, expected):
     """What OpenMP is told of waiting, in the environment of a run: nothing was said in `given`, or something."""
 
     def run():
-        plan = suite.compile(suite.models / "mlp" / "ts17.onnx", suite.dir / "waits.plan")
+        stem = "-".join(("waits", *given))  # cases run beside each other
+        plan = suite.compile(suite.models / "mlp" / "ts17.onnx", suite.dir / f"{stem}.plan")
         said = {key: value for key, value in os.environ.items() if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
-        command = ("zero-run", plan, "--data", suite.models / "mlp" / "inputs.safetensors", "--steps", 10**6, "--out", suite.dir / "waits", "--overwrite")
+        command = ("zero-run", plan, "--data", suite.models / "mlp" / "inputs.safetensors", "--steps", 10**6, "--out", suite.dir / stem)
         with subprocess.Popen([str(word) for word in command], env={**said, **given}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             try:
                 process.stderr.readline()  # it trains

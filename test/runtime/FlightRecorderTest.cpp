@@ -79,6 +79,13 @@ TEST(FlightRecorder, SaysWhoIsLate) {
       why.find("rank 0 waits for its queues (last collective: all_reduce number 2 of step 5) and for rank 1: it left"),
       0u)
       << why;
+  // One that was stopped in an earlier collective is late as well.
+  (*recorder)->log(0).begin(kGather, 5);
+  (*recorder)->log(2).end();
+  (*recorder)->log(2).begin(kGather, 5);
+  (*recorder)->log(1).begin({Collective::allReduce, AxisSet::all(), DType::f32, 0, 8}, 5);
+  why = (*recorder)->explain(0, {0, 0, 0}, 1);
+  EXPECT_NE(why.find("for rank 1: it is in all_reduce number 2 of step 5"), std::string::npos) << why;
   EXPECT_TRUE((*recorder)->claim());
   EXPECT_FALSE((*recorder)->claim());
 }
