@@ -17,7 +17,7 @@ namespace zc {
 
 namespace {
 
-Error noThread(int rank, const std::system_error &error) {
+Error noThread(int rank, const std::exception &error) {
   return makeError(Code::budget, 657, "cannot start a thread of rank " + std::to_string(rank) + ": " + error.what(), {},
                    "see ulimit -u and ulimit -v, or start fewer ranks on this machine");
 }
@@ -62,6 +62,7 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
     ends[i].reset(); // whoever still waits for this rank learns that it is gone
   };
   std::vector<std::thread> threads;
+  threads.reserve(ends.size()); // what is thrown while some run would end the process
   auto begin = [&](size_t i) {
     BlockedSignals blocked; // which it inherits, and all threads that it begins
     threads.emplace_back(runRank, i);
@@ -69,7 +70,7 @@ Status runJob(RankGroup &ranks, const RankMain &main) {
   for (size_t i = 0; i < ends.size(); ++i)
     try {
       begin(i);
-    } catch (const std::system_error &error) {
+    } catch (const std::exception &error) { // no thread, or no memory for one
       results[i] = noThread(ends[i]->rank(), error);
       ends[i]->abort(results[i].error());
       for (; i < ends.size(); ++i)

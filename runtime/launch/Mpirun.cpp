@@ -115,8 +115,10 @@ Status runMpirun(const MpiJob &job) {
     return Error{Code(*listener.code), 975, "", "", "", ""};
   if (!inTime)
     return notAll(job.hosts, listener.started, job.initTimeout);
-  if (asked > 1)
-    return Error{Code(128 + last), 975, "", "", "", ""}; // told twice, as where there is no launcher
+  // Told twice, or once and not soon enough (--grace): as where there is no launcher.
+  const bool wasLate = WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1;
+  if (asked > 1 || (asked > 0 && wasLate))
+    return Error{Code(128 + last), 975, "", "", "", ""};
   return outcomeOf(status, listener.words, job.out, oomKillsBefore);
 }
 

@@ -264,7 +264,7 @@ class Faults(ZeroRunTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=600), 128 + signal.SIGTERM)
         self.assertLess(time.time() - began, BY_ITSELF)
-        self.assertRegex(process.stderr.read(), r"error\[Z0981\]: told to stop, .* within the 1 s of --grace")
+        self.assertRegex(process.stderr.read(), r"error\[Z0982\]: told to stop, .* within the 1 s of --grace")
         code, _, err = self.train(*flags, "--resume", "auto", steps=6)
         self.assertEqual(code, 0, err)
         self.assertIn("continuing after step 4", err)

@@ -117,11 +117,12 @@ const std::atomic<int> &catchSignals() {
 
 void setGrace(unsigned seconds) {
   graceSeconds = seconds;
-  graceIsOver = render(makeError(Code::other, 981,
-                                 "told to stop, the run has not saved and ended within the " + std::to_string(seconds) +
-                                     " s of --grace",
-                                 "--grace", "the newest checkpoint is whole: --resume auto goes on from it")) +
-                "\n";
+  graceIsOver =
+      render(makeError(Code::other, 982,
+                       "told to stop, the run has not saved and ended within the " + std::to_string(seconds) +
+                           " s of --grace",
+                       "--grace", "checkpoints are whole: with --resume auto a training goes on from its newest")) +
+      "\n";
   std::signal(SIGALRM, onGraceIsOver);
 }
 

@@ -135,6 +135,7 @@ static Status runLaunched(const Flags &flags, const RanksMain &main) {
 }
 
 Status runAsRanks(const Flags &flags, const RanksMain &main) {
+  raiseOpenFiles(); // ranks of one process have a few each; a launcher's children are not to have all there can be
   Status status = runLaunched(flags, main);
   // Before the ranks have met, most likely all have this error; the first one tells, and its end ends the others.
   if (!status.ok() && !status.error().message.empty() && isLaterRank() && flags.comm != "inproc")
