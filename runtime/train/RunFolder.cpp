@@ -39,6 +39,10 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   folder.path = path;
   std::string name = path + "/.lock";
   Blocking here("locking", name);
+  std::error_code failed;
+  if (fs::exists(path + "/manifest.json", failed)) // whoever goes on with its run removes it one day
+    return makeError(Code::usage, 909, "\"" + path + "\" is a checkpoint, not the folder of a run", "--out",
+                     "give another --out; --resume " + path + " goes on from it");
   folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!folder.lock.isOpen())
     return io::errnoError(Code::io, 930, "cannot write into", path, errno);
@@ -51,7 +55,6 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   // No other run is here, but an evaluation or an export may be writing into the folder, which take no lock.
-  std::error_code failed;
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
     std::string name = entry->path().filename().string();

@@ -10,7 +10,8 @@ namespace zc::train {
 /// The folder of a run, held alone: a second run in it is refused while this object lives.
 class RunFolder {
 public:
-  /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it), io.
+  /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it,
+  /// it is a checkpoint), io.
   static Result<RunFolder> open(const std::string &path);
   const std::string &name() const { return path; }
   /// Whether what was opened is not there any more under its name: somebody has removed or moved it.

@@ -101,6 +101,13 @@ class Folders(ZeroRunTest):
         self.assertEqual(code, 6, err)
         self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
 
+    def test_a_run_is_not_written_into_a_checkpoint(self):
+        """It would go when the run that the checkpoint is of replaces or removes it."""
+        self.succeeds(self.train())
+        before = sorted(path.name for path in (self.dir / "out/final").iterdir())
+        self.expect(2, '"[^"]*/out/final" is a checkpoint, not the folder of a run', self.train(out="out/final"))
+        self.assertEqual(sorted(path.name for path in (self.dir / "out/final").iterdir()), before)
+
     def test_checkpoint_verify(self):
         self.succeeds(self.train("--save-every", 2))
         code, out, err = run("checkpoint", "verify", self.dir / "out")
