@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -51,10 +53,11 @@ void OutputFile::openDirect() {
   direct = Descriptor(::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
 }
 
-static bool isAlive(std::string_view process) {
+/// Whether there is another process of this number.
+static bool isAnothers(std::string_view process) {
   pid_t id = 0;
   auto [end, failure] = std::from_chars(process.data(), process.data() + process.size(), id);
-  return failure == std::errc() && id > 0 && (::kill(id, 0) == 0 || errno == EPERM);
+  return failure == std::errc() && id > 0 && id != ::getpid() && (::kill(id, 0) == 0 || errno == EPERM);
 }
 
 bool isLeftover(std::string_view name) {
@@ -66,7 +69,7 @@ bool isLeftover(std::string_view name) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
   };
   return at != 0 && dash != std::string_view::npos && isNumber(numbers.substr(0, dash)) &&
-         isNumber(numbers.substr(dash + 1)) && !isAlive(numbers.substr(0, dash));
+         isNumber(numbers.substr(dash + 1)) && !isAnothers(numbers.substr(0, dash));
 }
 
 /// errno, 0: it is open.
@@ -77,9 +80,29 @@ int OutputFile::createTemporary() {
   return fd.isOpen() ? 0 : errno;
 }
 
+/// The descriptor that /dev/stdout, /dev/fd/3 or another link through /proc means. A rename would put a file in the
+/// place of the link, which of /dev/stdout is everybody's.
+static std::optional<int> descriptorOf(std::filesystem::path path) {
+  Blocking here("opening", path.native());
+  const std::string own = "/proc/" + std::to_string(::getpid()) + "/fd";
+  std::error_code failure;
+  for (int depth = 0; depth < 40 && std::filesystem::is_symlink(path, failure); ++depth) {
+    const auto folder = std::filesystem::canonical(path.has_parent_path() ? path.parent_path() : ".", failure);
+    if (failure)
+      return std::nullopt;
+    if (folder == own)
+      return std::atoi(path.filename().c_str());
+    path = folder / std::filesystem::read_symlink(path, failure);
+  }
+  return std::nullopt;
+}
+
 Result<OutputFile> OutputFile::create(const std::string &path) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return makeError(Code::usage, 810, "\"" + path + "\" is no file name");
+  if (descriptorOf(path))
+    return makeError(Code::io, 837, "\"" + path + "\" is open already, and would be replaced", "",
+                     "name the file itself");
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     return makeError(Code::io, 811, "\"" + path + "\" is a directory");
@@ -217,21 +240,33 @@ Status OutputFile::commit() {
   return syncFolder(folderOf(target));
 }
 
+/// What may have no place to write at. errno, 0: all is written.
+static int writeOn(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t put = ::write(fd, bytes.data(), std::min(bytes.size(), size_t(kAtOnce)));
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put <= 0)
+      return put == 0 ? ENOSPC : errno;
+    bytes.remove_prefix(size_t(put));
+  }
+  return 0;
+}
+
 /// Never replaced: root's "-o /dev/null" must not end it.
 static Status writeToSpecialFile(const std::string &path, std::string_view bytes) {
   Blocking here("writing", path);
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (!file.isOpen())
     return errnoError(Code::io, 826, "cannot open", path, errno);
-  while (!bytes.empty()) { // which have no place to write at
-    ssize_t put = ::write(file.get(), bytes.data(), std::min(bytes.size(), size_t(kAtOnce)));
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put <= 0)
-      return errnoError(Code::io, 813, "cannot write", path, put == 0 ? ENOSPC : errno);
-    bytes.remove_prefix(size_t(put));
-  }
-  return Status::success();
+  int errnum = writeOn(file.get(), bytes);
+  return errnum == 0 ? Status::success() : errnoError(Code::io, 813, "cannot write", path, errnum);
+}
+
+Status writeToStdout(std::string_view text) {
+  int errnum = writeOn(STDOUT_FILENO, text);
+  return errnum == 0 || errnum == EPIPE ? Status::success()
+                                        : errnoError(Code::io, 813, "cannot write", "stdout", errnum);
 }
 
 static bool isSpecialFile(const std::string &path) {
@@ -243,6 +278,10 @@ static bool isSpecialFile(const std::string &path) {
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   if (isSpecialFile(path))
     return writeToSpecialFile(path, bytes);
+  if (auto fd = descriptorOf(path)) {
+    int errnum = writeOn(*fd, bytes);
+    return errnum == 0 ? Status::success() : errnoError(Code::io, 813, "cannot write", path, errnum);
+  }
   auto file = OutputFile::create(path);
   if (!file)
     return file.error();

@@ -58,12 +58,15 @@ private:
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
-/// Is `name`, without folders, what OutputFile::create left when its process was killed? What a process of this machine
-/// may still be writing is not; of one that has taken the number of the one that was killed neither.
+/// Is `name`, without folders, what OutputFile::create left when its process was killed? What another process of this
+/// machine may still be writing is not, nor what one left whose number another has by now. Under this one's own number
+/// it is: in a container processes begin with the same one again and again, and who asks is not writing.
 bool isLeftover(std::string_view name);
-/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to. Errors:
-/// io.
+/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to, and
+/// so is what this process has open (/dev/stdout). Errors: io.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
+/// All of `text`, which somebody asked for; a reader that has gone is nobody's error. Errors: io.
+Status writeToStdout(std::string_view text);
 /// Copies `from` whole into `to` (both still open afterwards).
 Status copyInto(OutputFile &to, const File &from);
 /// A file can be created in `folder` (tried, so that quotas, permissions and read-only mounts count). Errors: io.

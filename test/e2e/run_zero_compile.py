@@ -334,10 +334,11 @@ def to_stdout():
     os.close(ours), os.close(theirs)
     if done.returncode != USAGE or b"not written to a terminal" not in done.stderr:
         raise Case(f"to a terminal: {done.returncode}: {done.stderr.decode()}")
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", "-"], stdout=full, stderr=subprocess.PIPE, timeout=600)
-    if done.returncode != IO:
-        raise Case(f"to a full disk: {done.returncode}: {done.stderr.decode()}")
+    for words in ((MODEL, "-o", "-"), (MODEL, "--list-parameters"), (MODEL, "--explain-offload"), ("--help",)):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([suite.bin / "zero-compile", *words], stdout=full, stderr=subprocess.PIPE, timeout=600)
+        if done.returncode != IO:
+            raise Case(f"{words[-1]} to a full disk: {done.returncode}: {done.stderr.decode()}")
 
 
 def flags_of_mlir():

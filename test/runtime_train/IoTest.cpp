@@ -190,6 +190,25 @@ TEST(OutputFile, ADeviceOrFifoIsWrittenToNotReplaced) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
+/// As "-o /dev/stdout > file" means: the link stays, which is everybody's.
+TEST(OutputFile, WhatIsOpenAlreadyIsWrittenToNotReplaced) {
+  TempFolder folder;
+  const std::string path = folder.write("f", ""), link = folder.path + "/stdout";
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(fd), folder.path + "/open");
+  std::filesystem::create_symlink("open", link);
+  ASSERT_OK(writeFileAtomically(link, "abc"));
+  ASSERT_OK(writeFileAtomically(link, "def"));
+  EXPECT_EQ(folder.read("f"), "abcdef");
+  EXPECT_EQ(OutputFile::create(link).error().number, 837);
+  ::close(fd);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  std::filesystem::create_symlink("f", folder.path + "/link"); // of somebody's own: replaced, as ever
+  ASSERT_OK(writeFileAtomically(folder.path + "/link", "new"));
+  EXPECT_EQ(folder.read("f"), "abcdef");
+}
+
 //===- safetensors -------------------------------------------------------------===//
 
 TEST(Safetensors, WritesWhatItReads) {

@@ -246,20 +246,22 @@ TEST(Train, OneRunPerFolder) {
   EXPECT_EQ(fixture.run().error().code, Code::usage);
 }
 
-/// What a kill in the middle of writing a file leaves is taken away by the next run; other files are not touched, nor
-/// what another process is about to put there.
+/// What a kill in the middle of writing a file leaves is taken away by the next run, also of one that had the same
+/// number, as in a container; other files are not touched, nor what another process is about to put there.
 TEST(Train, LeftoversOfAKilledRunGo) {
   Trained fixture;
   std::string out = fixture.options.out;
   std::filesystem::create_directories(out);
   // Linux numbers at most 2^22 processes.
   const std::string killed = "metrics.jsonl.tmp-4194305-0",
-                    writing = "eval.json.tmp-" + std::to_string(::getpid()) + "-0";
+                    alike = "trace.json.tmp-" + std::to_string(::getpid()) + "-0",
+                    writing = "eval.json.tmp-" + std::to_string(::getppid()) + "-0";
   for (const std::string &name :
-       std::vector<std::string>{killed, writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
+       std::vector<std::string>{killed, alike, writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
     std::ofstream(out + "/" + name) << "x";
   ASSERT_OK(RunFolder::open(out));
   EXPECT_FALSE(std::filesystem::exists(out + "/" + killed));
+  EXPECT_FALSE(std::filesystem::exists(out + "/" + alike));
   for (const std::string &name : std::vector<std::string>{writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
     EXPECT_TRUE(std::filesystem::exists(out + "/" + name)) << name;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
-import json, os, pathlib, re, resource, subprocess, unittest, zipfile
+import json, os, pathlib, re, resource, signal, subprocess, unittest, zipfile
 
 from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
@@ -67,6 +67,10 @@ class CommandLine(ZeroRunTest):
                 self.assertIn(f"Usage: zero-run {command}", out)
                 self.assertIn(flag, out)
                 self.assertNotIn("--early-stop", out)
+        # What is wrong with a command's flags is told with the help that has them.
+        self.expect(2, "see zero-run export --help", run("export", "out", "--onnx"))
+        self.expect(2, "see zero-run eval --help", run("eval", "--threads", "none"))
+        self.expect(2, "see zero-run --help", self.train("--threads", "none"))
 
     def test_usage(self):
         self.expect(2, 'did you mean "--steps"', self.train("--stepz", "3"))
@@ -205,6 +209,50 @@ class CommandLine(ZeroRunTest):
         code, out, err = self.train("--hosts", "a:2", env={"PATH": str(self.dir)})
         self.assertEqual((code, out), (4, ""), err)
         self.assertIn("mpirun cannot be started", err)
+
+    def test_a_launcher_leaves_the_limit_of_open_files(self):
+        """To reach a host mpirun closes, one by one, all files that there could be, and the hard limit may be a thousand million."""
+        mpirun = self.dir / "bin" / "mpirun"
+        mpirun.parent.mkdir()
+        mpirun.write_text("#!/bin/bash\nulimit -n >&2\n")
+        mpirun.chmod(0o755)
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (hard // 2, hard))
+        _, _, err = self.train("--hosts", "a:2", env={"PATH": f"{mpirun.parent}:{os.environ['PATH']}"}, preexec_fn=limit)
+        self.assertIn(str(hard // 2), err.split())
+
+    def test_results_that_cannot_be_written(self):
+        """What was asked for and is not there is an error, of a full disk as of a file; a reader that has gone is none."""
+        self.succeeds(self.train())
+        plan, out = self.dir / "tiny.plan", self.dir / "out"
+        commands = (("--help",), ("doctor",), ("slurm-template",), ("inspect", plan), ("inspect", plan, "--text"), ("inspect", plan, "--kernels"),
+                    ("checkpoint", "verify", out), (plan, "--data", self.dir / "data.safetensors", "--steps", "4", "--out", self.dir / "full"))
+        with open("/dev/full", "w") as full:
+            for command in commands:
+                done = subprocess.run([ZERO_RUN, *command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
+                self.assertEqual(done.returncode, 6, (command, done.stderr))
+                self.assertIn('cannot write "stdout": no space left on device', done.stderr)
+        self.assertEqual(len(self.lines("full")), 4, "what was trained is there")
+        for command in commands[:-1]:
+            reader, writer = os.pipe()
+            os.close(reader)
+            self.assertEqual(subprocess.run([ZERO_RUN, *command], stdout=writer, timeout=600).returncode, 0, command)
+            os.close(writer)
+
+    def test_a_launcher_tells_what_it_was_told(self):
+        """Ranks are told by SIGUSR1, whatever the launcher was told by: one that is not through within its --grace ends with that number."""
+        mpirun = self.dir / "bin" / "mpirun"
+        mpirun.parent.mkdir()
+        mpirun.write_text(f"#!/bin/bash\ntrap 'exit {128 + signal.SIGUSR1}' USR1\n: >{self.dir}/ready\nwhile :; do sleep 0.05; done\n")
+        mpirun.chmod(0o755)
+        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--hosts", "a:2", "--data", "x"], stderr=subprocess.DEVNULL,
+                                       env={**os.environ, "PATH": f"{mpirun.parent}:{os.environ['PATH']}"})
+            self.addCleanup(process.kill)
+            self.wait_for((self.dir / "ready").exists)
+            process.send_signal(told)
+            self.assertEqual(process.wait(timeout=600), 128 + told)
+            (self.dir / "ready").unlink()
 
     def test_slurm_template(self):
         code, out, err = run("slurm-template")

@@ -7,10 +7,8 @@
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 
-#include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <malloc.h>
 #include <new>
@@ -18,21 +16,11 @@
 using namespace zc;
 using namespace zc::tool;
 
-static void print(std::FILE *stream, const std::string &text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
-}
-
-/// What was asked for: less of it is an error.
-static Status printResult(const std::string &text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
-    return Status::success();
-  return makeError(Code::io, 115, std::string("cannot write to stdout: ") + std::strerror(errno));
-}
+static void tell(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 static void printWarnings(const CompileResult &result) {
   for (const std::string &warning : result.warnings)
-    print(stderr, warning + "\n");
+    tell(warning + "\n");
 }
 
 static Status printParameters(const Flags &flags) {
@@ -48,11 +36,16 @@ static Status printParameters(const Flags &flags) {
   if (!listed)
     return listed.error();
   printWarnings(*listed);
-  return printResult(flags.json ? listed->parameterJson : listed->parameterTable);
+  return io::writeToStdout(flags.json ? listed->parameterJson : listed->parameterTable);
 }
 
-/// JSON and a plan are alone on their stream.
-static std::FILE *otherText(const Flags &flags) { return flags.json || flags.compile.output == "-" ? stderr : stdout; }
+/// Beside a report or a plan: JSON and a plan are alone on their stream.
+static Status printTable(const Flags &flags, const std::string &table) {
+  if (!flags.json && flags.compile.output != "-")
+    return io::writeToStdout(table);
+  tell(table);
+  return Status::success();
+}
 
 static Status printCompiled(const Flags &flags) {
   CompileOptions options = flags.compile;
@@ -60,7 +53,7 @@ static Status printCompiled(const Flags &flags) {
     Result<AutoChoice> choice = chooseFastest(options);
     if (!choice)
       return choice.error();
-    print(stderr, "note: --auto " + choice->text + "\n");
+    tell("note: --auto " + choice->text + "\n");
     options = choice->options;
   }
   if (flags.dryRun && options.stopAfter == Phase::emit)
@@ -73,22 +66,20 @@ static Status printCompiled(const Flags &flags) {
   if (options.stopAfter != Phase::emit) {
     if (!flags.compile.output.empty() && flags.compile.output != "-")
       return io::writeFileAtomically(flags.compile.output, result->ir);
-    return printResult(result->ir);
+    return io::writeToStdout(result->ir);
   }
   if (options.output == "-")
-    return printResult(result->plan);
+    return io::writeToStdout(result->plan);
   if (flags.dryRun || flags.json)
-    return printResult(flags.json ? result->reportJson + "\n" : result->reportTable);
+    return io::writeToStdout(flags.json ? result->reportJson + "\n" : result->reportTable);
   return Status::success();
 }
 
 static Status run(const Flags &flags) {
-  if (flags.command == Flags::Command::text) {
-    print(stdout, flags.text);
-    return Status::success();
-  }
+  if (flags.command == Flags::Command::text)
+    return io::writeToStdout(flags.text);
   for (const std::string &note : flags.notes)
-    print(stderr, "note: " + note + "\n");
+    tell("note: " + note + "\n");
   ZC_RETURN_IF_ERROR(setMlirFlags(flags.mlir));
   if (flags.command == Flags::Command::listParameters)
     return printParameters(flags);
@@ -96,7 +87,7 @@ static Status run(const Flags &flags) {
     Result<std::string> table = explainOffload(flags.compile);
     if (!table)
       return table.error();
-    print(otherText(flags), *table);
+    ZC_RETURN_IF_ERROR(printTable(flags, *table));
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }
@@ -104,7 +95,7 @@ static Status run(const Flags &flags) {
     Result<CompileResult> explained = explainSharding(flags.compile);
     if (!explained)
       return explained.error();
-    print(otherText(flags), explained->shardingTable);
+    ZC_RETURN_IF_ERROR(printTable(flags, explained->shardingTable));
     if (flags.compile.output.empty() && !flags.dryRun)
       return Status::success();
   }
@@ -129,6 +120,6 @@ int main(int argc, char **argv) {
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
-  print(stderr, render(status.error()) + "\n");
+  tell(render(status.error()) + "\n");
   return static_cast<int>(status.error().code);
 }

@@ -1,9 +1,9 @@
 #include "kernels/cpu/fast/Gemm.h"
 #include "runtime/base/Limits.h"
 #include "runtime/cuda/Cuda.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/mpi/Mpi.h"
 #include "tools/zero-run/Commands.h"
-#include "tools/zero-run/Progress.h"
 
 #include <cerrno>
 #include <cmath>
@@ -106,8 +106,7 @@ Status doctorCommand() {
   std::string out;
   for (const auto &[name, value] : lines)
     out += name + std::string(14 - name.size(), ' ') + value + "\n";
-  print(1, out);
-  return Status::success();
+  return io::writeToStdout(out);
 }
 
 } // namespace zc::run

@@ -30,6 +30,8 @@ usage: zero-run PLAN -n RANKS (--data FILE|DIR | --tokens FILE...) [--steps S] [
   --help-all         every flag                            COMMAND --help: of inspect, eval, export, ...
 )";
 
+static const char *const kSeeHelp = "see zero-run --help";
+
 namespace {
 
 struct Parser {
@@ -41,6 +43,7 @@ struct Parser {
   Parser();
   Command &given() const;
   std::string helpText() const;
+  Result<Flags> read(int argc, char **argv);
 };
 
 Parser::Parser() {
@@ -89,7 +92,7 @@ Status checkCommandName(const Parser &parser) {
 Error unknownArgument(const CLI::App &app, const std::string &argument) {
   std::string name = argument.substr(0, argument.find('=')).substr(0, 100);
   if (name.empty() || name[0] != '-')
-    return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", "see zero-run --help");
+    return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", kSeeHelp);
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
     for (const std::string &known : option->get_lnames())
@@ -129,28 +132,26 @@ std::vector<std::string> withoutLaunch(int argc, char **argv) {
 
 Error usageError(std::string message, const std::string &flag) {
   message[0] = char(std::tolower(message[0])); // the parser's begin with a capital
-  return makeError(Code::usage, 963, message, flag, "see zero-run --help");
+  return makeError(Code::usage, 963, message, flag, kSeeHelp);
 }
 
-Result<Flags> parseFlags(int argc, char **argv) {
-  Parser parser;
+Result<Flags> Parser::read(int argc, char **argv) {
   try {
-    parser.app.parse(argc, argv);
+    app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    if (!parser.help && !parser.helpAll)
+    if (!help && !helpAll)
       return usageError(error.what(), "");
   } catch (const std::exception &error) {
     return usageError(error.what(), "");
   }
-  Flags &flags = parser.flags;
-  if (parser.help || parser.helpAll || parser.version || argc < 2) {
+  if (help || helpAll || version || argc < 2) {
     flags.command = Flags::Command::text;
-    flags.text = parser.version ? "zero-run " ZC_VERSION "\n" : parser.helpText();
+    flags.text = version ? "zero-run " ZC_VERSION "\n" : helpText();
     return std::move(flags);
   }
-  ZC_RETURN_IF_ERROR(checkCommandName(parser));
-  Command &command = parser.given();
-  std::vector<std::string> extras = parser.app.remaining(true);
+  ZC_RETURN_IF_ERROR(checkCommandName(*this));
+  Command &command = given();
+  std::vector<std::string> extras = app.remaining(true);
   if (!extras.empty())
     return unknownArgument(command.app, extras[0]);
   ZC_RETURN_IF_ERROR(checkValues(command.app));
@@ -158,6 +159,17 @@ Result<Flags> parseFlags(int argc, char **argv) {
   flags.command = command.kind;
   flags.forwarded = withoutLaunch(argc, argv);
   return std::move(flags);
+}
+
+Result<Flags> parseFlags(int argc, char **argv) {
+  Parser parser;
+  Result<Flags> flags = parser.read(argc, argv);
+  const CLI::App &command = parser.given().app;
+  if (flags || flags.error().help != kSeeHelp || &command == &parser.app)
+    return flags;
+  Error error = flags.error();
+  error.help = "see zero-run " + command.get_name() + " --help";
+  return error;
 }
 
 } // namespace zc::run

@@ -3,6 +3,7 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/io/Hash.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
@@ -13,7 +14,6 @@
 
 #include <cinttypes>
 #include <cstdio>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/text_format.h>
 #include <map>
 
@@ -149,7 +149,7 @@ Status printKernels(const planpb::Plan &plan, Target target, const KernelSetting
       if (eachStep)
         out += lineOf(plan, section, step, methodOf(*by));
     }
-    print(1, out);
+    ZC_RETURN_IF_ERROR(io::writeToStdout(out));
   }
   std::string text;
   for (const auto &[line, steps] : lines) {
@@ -161,7 +161,7 @@ Status printKernels(const planpb::Plan &plan, Target target, const KernelSetting
   for (const auto &[name, count] : counts)
     if (name != nobody)
       text += " " + name + " " + std::to_string(count) + ",";
-  print(1, text + " without an implementation " + std::to_string(counts[nobody]) + "\n");
+  ZC_RETURN_IF_ERROR(io::writeToStdout(text + " without an implementation " + std::to_string(counts[nobody]) + "\n"));
   return checkImplementations(plan, target, host);
 }
 
@@ -183,13 +183,11 @@ Status inspectCommand(const Flags &flags) {
     const KernelSettings settings{threads, products->table.get()};
     return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, settings, flags.wholeText);
   }
-  if (!flags.wholeText) {
-    print(1, summary(*plan));
-    return Status::success();
-  }
-  google::protobuf::io::FileOutputStream stream(1);
-  google::protobuf::TextFormat::Print(*plan, &stream);
-  return Status::success();
+  if (!flags.wholeText)
+    return io::writeToStdout(summary(*plan));
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*plan, &text);
+  return io::writeToStdout(text);
 }
 
 } // namespace zc::run

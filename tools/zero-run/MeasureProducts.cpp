@@ -4,6 +4,7 @@
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/exec/TuneProducts.h"
+#include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
@@ -89,9 +90,8 @@ Status measureProducts(const Flags &flags) {
   for (const auto &[shape, entry] : *tuned)
     (*table)[shape] = entry;
   ZC_RETURN_IF_ERROR(writeProducts(path, *table));
-  print(1, counted(int64_t(tuned->size()), "product") + " of " + std::to_string(table->size()) + " in " +
-               escapeName(path) + "\n");
-  return {};
+  return io::writeToStdout(counted(int64_t(tuned->size()), "product") + " of " + std::to_string(table->size()) +
+                           " in " + escapeName(path) + "\n");
 }
 
 } // namespace zc::run

@@ -36,10 +36,7 @@ void printTable(const MachineModel &figures) {
 
 Status writeRates(const std::string &path, const MachineModel &figures) {
   const std::string json = toJson(figures) + "\n";
-  if (!path.empty() && path != "-")
-    return io::writeFileAtomically(path, json);
-  print(1, json);
-  return Status::success();
+  return path.empty() || path == "-" ? io::writeToStdout(json) : io::writeFileAtomically(path, json);
 }
 
 } // namespace

@@ -23,10 +23,10 @@ public:
   void close();
 
 private:
+  void endBar();
   const Flags &flags;
   std::string prefix;
   bool terminal;
-  void endBar();
   std::mutex writing; ///< of what follows, and of what is written
   bool open = false;  ///< the bar stands on an unfinished line
   train::RunSummary summary;
@@ -36,7 +36,7 @@ private:
 /// Writes `text` if that is possible without waiting, or within `milliseconds`: nobody who has stopped reading a pipe
 /// or a terminal holds up a step. Whether it was written.
 bool tell(int fd, std::string_view text, int milliseconds = 0);
-/// Writes all of `text`; a reader that has gone is nobody's error.
+/// Writes all of `text` that can be written: for what is told beside what was asked for (io::writeToStdout).
 void print(int fd, std::string_view text);
 /// For a launcher that listens: this process ends with `code` because the job has failed.
 void announceEnd(Code code);

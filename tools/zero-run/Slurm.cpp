@@ -1,5 +1,5 @@
+#include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
-#include "tools/zero-run/Progress.h"
 
 namespace zc::run {
 
@@ -31,9 +31,6 @@ fi
 exit "$code"
 )";
 
-Status slurmCommand() {
-  print(1, kTemplate);
-  return Status::success();
-}
+Status slurmCommand() { return io::writeToStdout(kTemplate); }
 
 } // namespace zc::run

@@ -1,3 +1,4 @@
+#include "runtime/io/OutputFile.h"
 #include "runtime/train/Evaluate.h"
 #include "runtime/train/RunFolder.h"
 #include "tools/zero-run/Commands.h"
@@ -43,9 +44,7 @@ static Status trainRanks(const Flags &flags, const planpb::Plan &plan, RankGroup
     return ranks ? endRank(*ranks, report.error()) : Status(report.error());
   if (first == 0 && !flags.quiet)
     print(2, report->profile);
-  if (first == 0)
-    print(1, toJson(*report) + "\n");
-  return Status::success();
+  return first == 0 ? io::writeToStdout(toJson(*report) + "\n") : Status::success();
 }
 
 static Status evaluateRanks(const Flags &flags, const planpb::Plan &plan, RankGroup *ranks) {
@@ -60,9 +59,7 @@ static Status evaluateRanks(const Flags &flags, const planpb::Plan &plan, RankGr
   progress.close();
   if (!report)
     return ranks ? endRank(*ranks, report.error()) : Status(report.error());
-  if (first == 0)
-    print(1, toJson(*report) + "\n");
-  return Status::success();
+  return first == 0 ? io::writeToStdout(toJson(*report) + "\n") : Status::success();
 }
 
 Status trainCommand(const Flags &flags) {

@@ -1,3 +1,4 @@
+#include "runtime/io/OutputFile.h"
 #include "runtime/train/Resume.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
@@ -9,20 +10,21 @@ Status verifyCheckpointCommand(const Flags &flags) {
   auto choice = train::CheckpointChoice::of(flags.checkpoint);
   if (!choice)
     return choice.error();
-  Status outcome;
+  Status outcome, told;
   for (const std::string &folder : choice->all()) {
     auto manifest = train::readManifest(folder);
     Status status = manifest ? train::verifyFiles(*manifest) : Status(manifest.error());
-    if (status.ok())
-      print(1, escapeName(folder) + ": whole, step " + std::to_string(manifest->step) + ", " +
-                   std::to_string(manifest->tensors.size()) + " tensors in " + std::to_string(manifest->files.size()) +
-                   " files\n");
-    else if (outcome.ok())
+    if (status.ok()) {
+      Status written = io::writeToStdout(escapeName(folder) + ": whole, step " + std::to_string(manifest->step) + ", " +
+                                         std::to_string(manifest->tensors.size()) + " tensors in " +
+                                         std::to_string(manifest->files.size()) + " files\n");
+      told = told.ok() ? written : told;
+    } else if (outcome.ok())
       outcome = status;
     else
       print(2, render(status.error()) + "\n");
   }
-  return outcome;
+  return outcome.ok() ? told : outcome;
 }
 
 } // namespace zc::run

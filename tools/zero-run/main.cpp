@@ -1,6 +1,6 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
-#include "runtime/base/Limits.h"
+#include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Process.h"
 #include "tools/zero-run/Progress.h"
@@ -15,8 +15,7 @@ using namespace zc::run;
 static Status dispatch(const Flags &flags) {
   switch (flags.command) {
   case Flags::Command::text:
-    print(1, flags.text);
-    return Status::success();
+    return io::writeToStdout(flags.text);
   case Flags::Command::train:
     return flags.hosts.empty() ? trainCommand(flags) : launchCommand(flags);
   case Flags::Command::eval:
@@ -57,7 +56,6 @@ static Status guarded(int argc, char **argv) {
 int main(int argc, char **argv) {
   guardStandardStreams();
   waitBriefly(argv);
-  raiseOpenFiles(); // ranks of one process have a few each
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;
