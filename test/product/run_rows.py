@@ -91,6 +91,29 @@ class Picked(nn.Module):
         return self.loss(self.layer(x), labels, labels + bias[..., 0].round().long() > 1)
 
 
+class Missing(nn.Module):
+    """Rows that the mask leaves out are no numbers, and `then` makes infinities of others."""
+
+    def __init__(self, then):
+        super().__init__()
+        self.layer, self.head, self.then = nn.Linear(6, CLASSES), nn.Linear(CLASSES, CLASSES), then
+
+    def forward(self, x, labels, bias):
+        mask = labels + bias[..., 0].round().long() > 1
+        x = torch.where(mask[:, None], x, float("nan"))
+        counts = torch.where(mask, labels + 1, 0)
+        return self.head(self.then(self.layer(x[mask]), counts[mask][:, None])).square().mean()
+
+
+MISSING = {
+    "nothing": lambda z, counts: z,
+    "a quotient": lambda z, counts: z / counts,
+    "a norm": lambda z, counts: z / (counts * z.square()).sum(-1, keepdim=True).sqrt(),
+    "a logarithm": lambda z, counts: (z.square() * counts + 1e-3 * counts).log(),
+    "an exponential": lambda z, counts: (z.detach() + z + 100 * (1 - counts.sign())).exp(),
+    "a masked softmax": lambda z, counts: z.masked_fill(counts < 1, float("-inf")).softmax(-1),
+}
+
 LOSSES = {
     "cross entropy": lambda z, labels, mask: functional.cross_entropy(z[mask], labels[mask]),
     "mean": lambda z, labels, mask: z[mask].mean(),
@@ -99,6 +122,8 @@ LOSSES = {
     "sum of logarithms": lambda z, labels, mask: z[z > 0].log().sum(),
     "largest": lambda z, labels, mask: z[mask].amax(0).sum(),
     "softmax over rows": lambda z, labels, mask: (z[mask].softmax(0) ** 2).sum() + z[mask].logsumexp(0).sum(),
+    "mean of two masks": lambda z, labels, mask: (z[mask] @ z[labels < 3].T).square().mean(),
+    "centred": lambda z, labels, mask: (z[mask] - z[mask].mean(0)).square().sum(),
     "product over rows": lambda z, labels, mask: (z[mask].T @ z[mask]).square().mean().sqrt(),
 }
 
@@ -145,6 +170,11 @@ def picked(name, length=None):
     return beside_torch(f"{name.replace(' ', '-')}-{length}", Picked(LOSSES[name]), length, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
 
 
+def missing(name):
+    torch.manual_seed(1)
+    return beside_torch(f"missing-{name.replace(' ', '-')}", Missing(MISSING[name]), None, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
+
+
 def none_picked():
     """The sum over no rows is 0, the mean 0/0, as torch's; neither has a gradient."""
     batch = next(batches(None, [[0, 0, 0]]))
@@ -174,6 +204,11 @@ def refused():
     data = next(batches(None, [[0, 0, 0]]))
     with raises(4, "a mask picked"):
         zero_compile.export(Apart(), data, suite.dir / "apart.onnx")
+    turned = Picked(lambda z, labels, mask: torch.cat([z, z, z, z, z, z, z, z], 1)[mask].reshape(40, -1).sum(1).square().sum())
+    half = Picked(lambda z, labels, mask: z[mask].sum() * torch.ones(z[mask].shape[0] // 2).sum())
+    for model, words in ((turned, "which takes the rows that a mask picked apart"), (half, "is computed from the data")):
+        with raises(4, words):
+            zero_compile.export(model, data, suite.dir / "refused.onnx", exporter="torchscript")
 
 
 FORMS = (by_mask, put_in, accumulated, added_at, put_at)
@@ -182,5 +217,6 @@ suite.run([(f"{form.__name__} {exporter}", lambda form=form, exporter=exporter: 
 suite.run([(f"{form.__name__}, 2 ranks, stage 3, {precision}", lambda form=form, precision=precision: routed(form, ranks=2, stage=3, precision=precision))
            for form, precision in ((by_mask, "fp32"), (added_at, "fp32"), (put_at, "bf16"), (by_mask, "bf16"))])
 suite.run([(name, lambda name=name: picked(name)) for name in LOSSES] + [("cross entropy of tokens", lambda: picked("cross entropy", 3))])
+suite.run([(f"rows that are not there, {name}", lambda name=name: missing(name)) for name in MISSING])
 suite.run([("no rows", none_picked), ("norms of picked rows", refused)])
 suite.finish()

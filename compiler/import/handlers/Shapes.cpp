@@ -24,10 +24,32 @@ Dims axesOf(Node &node, int64_t inputSince, unsigned index) {
   return node.has(index) ? node.constantInts(index) : Dims();
 }
 
+/// Does the number of rows that a mask picks of `x` go into those dimensions of `y` that this shape says? A shape of
+/// known numbers alone has them by chance: those are the exporter's, of the batch that it saw.
+bool keepsCounts(Node &node, Value x, Value y, llvm::ArrayRef<int64_t> shape, const CountedShape *counted) {
+  auto before = node.pickedRows().masksOf(x), after = node.pickedRows().masksOf(y);
+  auto isMasked = [](auto masks, size_t d) { return d < masks.size() && bool(masks[d]); };
+  llvm::SmallVector<bool> said(shape.size(), false);
+  for (size_t d = 0; d < shape.size(); ++d)
+    said[d] = counted && counted->counted[d] ? true : shape[d] == 0 && isMasked(before, d);
+  const int64_t known = llvm::count(said, true),
+                all = llvm::count_if(before, [](const RowMask &mask) { return bool(mask); });
+  auto rest = llvm::find(shape, -1);
+  if (rest != shape.end() && known < all)
+    said[rest - shape.begin()] = true;
+  else if (known == 0)
+    return true;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (said[d] != isMasked(after, d))
+      return false;
+  return true;
+}
+
 /// 0 copies the operand's dimension (unless allowzero), -1 takes the rest.
 void reshape(Node &node) {
   Value x = node.input(0);
   Dims shape = node.constantInts(1);
+  const Dims asked(shape);
   bool allowZero = node.intAttr("allowzero", 0) != 0;
   int64_t inferred = -1, known = 1;
   for (size_t d = 0; d < shape.size() && !node.failed(); ++d) {
@@ -54,7 +76,11 @@ void reshape(Node &node) {
   if (inferred >= 0 ? known == 0 || elements % known != 0 : elements != known)
     return node.invalid("cannot reshape " + shapeText(dimsOf(x)) + " (" + std::to_string(elements) + " elements) to " +
                         shapeText(shape));
-  node.set(node.reshape(x, shape));
+  Value y = node.reshape(x, shape);
+  if (!node.failed() && node.pickedRows().isAny(x) && !keepsCounts(node, x, y, asked, node.countedAt(1)))
+    return node.unsupported("of " + shapeText(dimsOf(x)) + " to " + shapeText(shape) +
+                            ", which takes the rows that a mask picked apart");
+  node.set(y);
 }
 
 void flatten(Node &node) {

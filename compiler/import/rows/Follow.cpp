@@ -1,5 +1,6 @@
 //===- Follow.cpp - picked rows through what computes with them ----------------------===//
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/rows/Finite.h"
 #include "compiler/import/rows/PickedRows.h"
 
 #include "dialects/graph/Cut.h"
@@ -90,16 +91,16 @@ Result<PickedRows::Values> PickedRows::followMean(Operation *op) {
   auto mean = cast<ReduceMeanOp>(op);
   TensorBuilder on(builder, op->getLoc());
   Value x = mean.getInput(), number;
+  const RowMasks masks(masksOf(x));
   Type element = elementOf(x), wide = statisticsType(element);
   double others = 1;
   for (int64_t axis : mean.getAxes()) {
-    const RowMask *mask = maskAt(x, axis);
-    if (!mask) {
+    if (!masks[axis]) {
       others *= double(graph::shapeOf(x)[axis]);
       continue;
     }
-    x = replaced(on, x, axis, *mask, 0);
-    Value own = on.make<CastOp>(count(on, *mask), TypeAttr::get(wide));
+    x = replaced(on, x, axis, masks[axis], 0);
+    Value own = on.make<CastOp>(count(on, masks[axis]), TypeAttr::get(wide));
     number = number ? on.mul(number, own) : own;
   }
   Value sum = on.reduceSum(x, mean.getAxes(), mean.getKeepdims());
@@ -142,17 +143,35 @@ Status PickedRows::followReshape(Operation *op) {
   return Status::success();
 }
 
-/// What a row that does not count names need not be there (labels of -100).
-void PickedRows::neutralizeIndices(Operation *op) {
-  unsigned index = isa<LabelIndexOp>(op) ? 0 : 1;
+/// `by` in the rows of an operand that do not count.
+void PickedRows::replaceOperand(Operation *op, unsigned index, double by) {
   TensorBuilder on(builder, op->getLoc());
   for (auto [dim, mask] : llvm::enumerate(RowMasks(masksOf(op->getOperand(index)))))
     if (mask) {
-      Value safe = replaced(on, op->getOperand(index), int64_t(dim), mask, 0);
+      Value safe = replaced(on, op->getOperand(index), int64_t(dim), mask, by);
       countAs(safe, op->getOperand(index));
       op->setOperand(index, safe);
     }
 }
+
+/// Where no row counts, an operand of all rows is 1: it may be their mean, which is 0/0.
+void PickedRows::guardShared(Operation *op) {
+  RowMask mask;
+  for (Value operand : op->getOperands())
+    for (const RowMask &own : masksOf(operand))
+      mask = mask ? mask : own;
+  TensorBuilder on(builder, op->getLoc());
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = operand.get();
+    if (!mask || infos.count(value) || !isa<FloatType>(elementOf(value)) || !mayDivideBy0(value, constants))
+      continue;
+    Value rows = count(on, mask);
+    operand.set(on.select(on.less(on.scalar(0, rows), rows), value, on.scalar(1, value)));
+  }
+}
+
+/// What a row that does not count names need not be there (labels of -100).
+void PickedRows::neutralizeIndices(Operation *op) { replaceOperand(op, isa<LabelIndexOp>(op) ? 0 : 1, 0); }
 
 Result<llvm::SmallVector<Value>> PickedRows::follow(Operation *op) {
   OpBuilder::InsertionGuard guard(builder);
@@ -165,6 +184,8 @@ Result<llvm::SmallVector<Value>> PickedRows::follow(Operation *op) {
   Values results(op->getResults());
   if (isa<ReshapeOp>(op)) {
     ZC_RETURN_IF_ERROR(followReshape(op));
+  } else if (isa<BitcastOp>(op)) { // torch's detach
+    countAs(op->getResult(0), op->getOperand(0));
   } else if (isa<CrossEntropyOp>(op)) {
     ZC_RETURN_IF_ERROR(followCrossEntropy(op));
     return results;
@@ -173,6 +194,10 @@ Result<llvm::SmallVector<Value>> PickedRows::follow(Operation *op) {
     bool isOfRows = mean && llvm::any_of(mean.getAxes(), [&](int64_t axis) { return maskAt(mean.getInput(), axis); });
     if (isa<GatherOp, GatherElementsOp, LabelIndexOp>(op))
       neutralizeIndices(op);
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      if (std::optional<double> number = harmlessNumber(op, i, constants))
+        replaceOperand(op, i, *number);
+    guardShared(op);
     Across across(op);
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       for (int64_t dim = 0, rank = graph::tensorOf(op->getOperand(i)).getRank(); dim < rank; ++dim) {
@@ -184,6 +209,8 @@ Result<llvm::SmallVector<Value>> PickedRows::follow(Operation *op) {
     for (auto [at, mask] : llvm::zip(across.neutral, across.neutralMasks))
       op->setOperand(at.first,
                      replaced(on, op->getOperand(at.first), at.second, mask, cast<Neutral>(op).getNeutralElement()));
+    if (!across.neutral.empty() && isa<SoftmaxOp, LogSoftmaxOp>(op)) // where no row counts
+      op->setAttr("zero_masked", builder.getUnitAttr());
     if (isOfRows) {
       auto made = followMean(op);
       if (!made.ok())

@@ -9,7 +9,8 @@ using namespace zc::importer;
 using namespace zc::graph;
 using namespace mlir;
 
-constexpr int64_t shapeElements = 64; ///< as many as a shape may have dimensions
+constexpr int64_t shapeElements = 64;    ///< as many as a shape may have dimensions
+constexpr int evaluatedOperations = 256; ///< that make a shape of counts
 
 Error zc::importer::rowsError(Operation *op, const Twine &what, StringRef help) {
   return unsupportedError(unsupportedForm, (op->getName().stripDialect() + " " + what).str(), {},
@@ -144,8 +145,9 @@ static Value countedBy(Operation *op) {
   return isCount ? cast.getInput() : Value();
 }
 
-/// `value` with every count as that of all rows, and `more`.
-std::optional<HostTensor> PickedRows::evaluate(Value value, int64_t more, RowMask &mask, int &budget) const {
+/// `value` where `rows` count, all of them if nothing is said.
+std::optional<HostTensor> PickedRows::evaluate(Value value, std::optional<int64_t> rows, RowMask &mask,
+                                               int &budget) const {
   Operation *op = value.getDefiningOp();
   auto result = shapedLike(value.getType());
   if (!op || --budget < 0 || !result || result->numElements() > shapeElements)
@@ -160,13 +162,13 @@ std::optional<HostTensor> PickedRows::evaluate(Value value, int64_t more, RowMas
     if (mask && !areSame(mask, own))
       return std::nullopt;
     mask = own;
-    result->ints.assign(result->ints.size(), own.size() + more);
+    result->ints.assign(result->ints.size(), rows.value_or(own.size()));
     return result;
   }
   const Fold *fold = op->getNumResults() == 1 ? findFold(op->getName().getStringRef()) : nullptr;
   std::vector<HostTensor> operands;
   for (Value operand : op->getOperands()) {
-    std::optional<HostTensor> known = fold ? evaluate(operand, more, mask, budget) : std::nullopt;
+    std::optional<HostTensor> known = fold ? evaluate(operand, rows, mask, budget) : std::nullopt;
     if (!known)
       return std::nullopt;
     operands.push_back(std::move(*known));
@@ -178,14 +180,31 @@ std::optional<HostTensor> PickedRows::evaluate(Value value, int64_t more, RowMas
   return fold && !pointers.empty() && fold->evaluate(op, pointers, *result, error) ? result : std::nullopt;
 }
 
+/// A number that is neither a multiple of the count nor independent of it (n / 2, min(n, 4)) is none that shapes of all
+/// rows have. What it is for a few counts tells them apart.
 std::optional<CountedShape> PickedRows::countedShape(Value value) const {
   CountedShape shape;
-  int budget = 256, again = 256;
-  auto padded = evaluate(value, 0, shape.mask, budget), other = evaluate(value, 1, shape.mask, again);
-  if (!padded || !other || !shape.mask || padded->isFloat())
+  int budget = evaluatedOperations;
+  auto padded = evaluate(value, std::nullopt, shape.mask, budget);
+  if (!padded || !shape.mask || padded->isFloat())
     return std::nullopt;
-  for (int64_t i = 0, n = padded->numElements(); i < n; ++i)
-    shape.counted.push_back(padded->intAt(i) != other->intAt(i));
+  const int64_t all = shape.mask.size(), elements = padded->numElements();
+  shape.counted.assign(elements, false);
+  llvm::SmallVector<bool> isMultiple(elements, true);
+  for (int64_t rows : {all + 1, all - 1, all / 2, all / 2 + 1, int64_t(3), int64_t(1), int64_t(0)}) {
+    budget = evaluatedOperations;
+    auto other = evaluate(value, rows, shape.mask, budget);
+    for (int64_t i = 0; i < elements; ++i) {
+      if (!other)
+        return std::nullopt;
+      const int64_t now = other->intAt(i), before = padded->intAt(i);
+      shape.counted[i] |= now != before;
+      isMultiple[i] &= double(now) * double(all) == double(before) * double(rows);
+    }
+  }
+  for (auto [isCounted, is] : llvm::zip(shape.counted, isMultiple))
+    if (isCounted && !is)
+      return std::nullopt;
   shape.padded = std::move(*padded);
   return shape;
 }

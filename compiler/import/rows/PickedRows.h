@@ -21,7 +21,7 @@ namespace zc::importer {
 /// A shape of which some numbers are counts of a mask's elements.
 struct CountedShape {
   HostTensor padded;               ///< with the number of all rows for that of those that count
-  llvm::SmallVector<bool> counted; ///< by element: does it depend on the count?
+  llvm::SmallVector<bool> counted; ///< by element: is it a multiple of the count? Else it does not depend on it
   RowMask mask;
 };
 
@@ -72,7 +72,7 @@ private:
   mlir::Value count(graph::TensorBuilder &on, const RowMask &mask);
   mlir::Value replaced(graph::TensorBuilder &on, mlir::Value value, int64_t dim, const RowMask &mask, double by);
   bool isUniform(mlir::Value value, int64_t dim, int depth = 4) const;
-  std::optional<HostTensor> evaluate(mlir::Value value, int64_t more, RowMask &mask, int &budget) const;
+  std::optional<HostTensor> evaluate(mlir::Value value, std::optional<int64_t> rows, RowMask &mask, int &budget) const;
 
   // Picks.cpp: rows by position
   Result<Values> pick(mlir::Operation *op, mlir::Value data, mlir::Value indices, const Place &place, int64_t axis);
@@ -89,7 +89,9 @@ private:
   Result<Values> followMean(mlir::Operation *op);
   Status followCrossEntropy(mlir::Operation *op);
   Status followReshape(mlir::Operation *op);
+  void replaceOperand(mlir::Operation *op, unsigned index, double by);
   void neutralizeIndices(mlir::Operation *op);
+  void guardShared(mlir::Operation *op);
 };
 
 /// What the importer says where rows that do not count would have an effect.

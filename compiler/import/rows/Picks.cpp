@@ -1,5 +1,6 @@
 //===- Picks.cpp - rows by position: taken out and put back ---------------------------===//
 #include "compiler/import/base/Errors.h"
+#include "compiler/import/rows/Finite.h"
 #include "compiler/import/rows/PickedRows.h"
 #include "dialects/graph/Gradient.h"
 
@@ -164,9 +165,8 @@ std::optional<Places> PickedRows::placesThrough(Operation *op) const {
 
 //===-- taking out -----------------------------------------------------------------===//
 
-/// Of a tensor [.., places, ..] along `axis`, the rows at `place`: a reshape where these are all of them in order.
-/// Single elements that do not count become 1, whose logarithm and reciprocal, and their derivatives, are finite;
-/// integers 0, which is a class and an index.
+/// Of a tensor [.., places, ..] along `axis`, the rows at `place`: a reshape where these are all of them in order, and
+/// finite. What may be infinite becomes 1 where it does not count; integers 0, which is a class and an index.
 Result<PickedRows::Values> PickedRows::pick(Operation *op, Value data, Value indices, const Place &place,
                                             int64_t axis) {
   const Places &places = *placesOf(indices);
@@ -177,8 +177,10 @@ Result<PickedRows::Values> PickedRows::pick(Operation *op, Value data, Value ind
   int64_t size = graph::shapeOf(data)[axis], dim = axis;
   std::optional<PlaceGrid> grid = gridOf(place, places.shape, size);
   Value rows = op->getResult(0);
-  if (!grid)
+  if (!grid) {
     neutralizeIndices(op); // positions + 1 of a row that does not count need not be in the data
+    builder.setInsertionPointAfter(op);
+  }
   if (grid)
     rows = on.reshape(takeAlong(on, data, axis, places.shape, *grid), graph::shapeOf(rows));
   RowMask mask;
@@ -187,9 +189,8 @@ Result<PickedRows::Values> PickedRows::pick(Operation *op, Value data, Value ind
       mask = own, dim += int64_t(d);
   if (rows == data) // a value of its own: the tensor itself has all rows
     rows = on.make<ReshapeOp>(data, graph::shapeOf(data));
-  bool isSingle = graph::tensorOf(rows).getNumElements() == mask.size();
   Type element = elementOf(rows);
-  if (isa<FloatType>(element) ? isSingle : !element.isInteger(1))
+  if (isa<FloatType>(element) ? !isFinite(data, constants) : !element.isInteger(1))
     rows = replaced(on, rows, dim, mask, isa<FloatType>(element) ? 1 : 0);
   infos[rows].masks.resize(graph::tensorOf(rows).getRank());
   infos[rows].masks[dim] = mask;

@@ -13,7 +13,7 @@ END = [node("ReduceSum", ["y"], ["loss"], keepdims=0)]
 PAIRS = [node("Equal", ["q", "one"], ["m"]), node("NonZero", ["m"], ["pt"]), node("Gather", ["pt", "one_"], ["c"], axis=0),
          node("Gather", ["x", "c"], ["r"], axis=0), node("Unsqueeze", ["c", "minus"], ["p"])]
 CONSTANTS = [ints("one", [1], []), ints("one_", [1], []), ints("zero", [0]), ints("first", [0], []), ints("minus", [-1]),
-             ints("two", [2]), ints("pairs", [2, 6]), tensor([3], FLOAT, [1.0] * 3, "scale")]
+             ints("two", [2]), ints("pairs", [2, 6]), ints("twelve", [12, -1]), tensor([3], FLOAT, [1.0] * 3, "scale")]
 
 NAMES = {
     "scatter": MASK + [node("GatherND", ["x", "p"], ["r"]), node("Tanh", ["r"], ["u"]), node("Reshape", ["u", "minus"], ["flat"]),
@@ -35,6 +35,7 @@ NAMES = {
     "index_add": PAIRS + [node("ScatterND", ["x", "p", "r"], ["y"], reduction="add")] + END,
     "index_put": PAIRS + [node("ScatterND", ["x", "p", "r"], ["y"])] + END,
     "next": MASK + [node("Add", ["p", "one"], ["p1"]), node("GatherND", ["x", "p1"], ["r"])] + [node("ReduceSum", ["r"], ["loss"], keepdims=0)],
+    "next_labels": MASK + [node("Add", ["p", "one"], ["p1"]), node("GatherND", ["l", "p1"], ["k"]), node("Cast", ["k"], ["y"], to=1)] + END,
     "compress": [node("Equal", ["l", "one"], ["m"]), node("Compress", ["x", "m"], ["y"], axis=0)] + END,
     "two_masks": ROWS + [node("Equal", ["l", "zero"], ["m2"]), node("NonZero", ["m2"], ["qt"]),
                          node("Transpose", ["qt"], ["q"], perm=[1, 0]), node("GatherND", ["x", "q"], ["r2"]),
@@ -50,6 +51,14 @@ NAMES = {
     "range": ROWS + [node("Shape", ["r"], ["n"], end=1), node("Squeeze", ["n"], ["c"]), node("Range", ["first", "c", "one"], ["k"]),
                      node("Cast", ["k"], ["y"], to=1)] + END,
     "sorted": ROWS + [node("TopK", ["r", "two"], ["y", "k"], axis=0)] + END,
+    "two_means": ROWS + [node("Equal", ["l", "zero"], ["m2"]), node("NonZero", ["m2"], ["qt"]), node("Transpose", ["qt"], ["q"], perm=[1, 0]),
+                         node("GatherND", ["t", "q"], ["r2"]), node("Transpose", ["r2"], ["rt"], perm=[1, 0]), node("MatMul", ["r", "rt"], ["y"]),
+                         node("ReduceMean", ["y"], ["loss"], keepdims=0)],
+    "trained": MASK + [node("MatMul", ["x", "w"], ["t"]), node("GatherND", ["t", "p"], ["r"]), node("Sqrt", ["r"], ["y"])] + END,
+    "half": ROWS + [node("Shape", ["r"], ["n"], end=1), node("Div", ["n", "two"], ["h"]), node("ConstantOfShape", ["h"], ["y"])] + END,
+    "at_most": ROWS + [node("Shape", ["r"], ["n"], end=1), node("Min", ["n", "two"], ["h"]), node("ConstantOfShape", ["h"], ["y"])] + END,
+    "turned": ROWS + [node("Concat", ["r", "r", "r", "r"], ["r4"], axis=1), node("Reshape", ["r4", "twelve"], ["y"])] + END,
+    "mean_of_none": ROWS + [node("ReduceMean", ["r"], ["c"], axes=[0]), node("Sub", ["r", "c"], ["y"])] + END,
     "largest_number": MASK + [node("GatherND", ["l", "p"], ["k"]), node("ReduceMax", ["k"], ["c"], axes=[0], keepdims=0),
                               node("Cast", ["c"], ["loss"], to=1)],
     "output": ROWS,
@@ -59,6 +68,6 @@ NAMES = {
 if __name__ == "__main__":
     name = sys.argv[1]
     inputs = [f("x", 4, 3), i("l", 4)] + ([i("q", 2, 4)] if name.startswith("index") else []) + ([i("o", 1)] if name == "one" else [])
-    wide = [tensor([4, 3], FLOAT, [1.0] * 12, "wide")]
+    wide = [tensor([4, 3], FLOAT, [1.0] * 12, "wide"), tensor([3, 3], FLOAT, [1.0] * 9, "w")]
     with open(sys.argv[2], "wb") as out:
         out.write(model(NAMES[name], inputs, [f("r") if name == "output" else f("loss")], CONSTANTS + wide))
