@@ -42,6 +42,11 @@ def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs
         same_numbers(name + ", the loss", [metrics[0]["loss"]], [loss])
 
 
+def traced(call, *arguments):
+    """A node beside which torch.export says what it was."""
+    return node(*arguments) + data(9, data(1, "pkg.torch.onnx.fx_node") + data(2, f"%y : [num_users=1] = call_function[target=torch.ops.aten.{call}](args = ())"))
+
+
 def second(name, nodes, w, gradient, loss, **kinds):
     """The loss is the square of the derivative of y's sum by x: its gradient is one of second derivatives."""
     strings = lambda key, *values: data(5, data(1, key) + b"".join(data(9, v) for v in values) + number(20, 8))  # noqa: E731
@@ -89,6 +94,13 @@ cases += [(f"exported bce with {name} logits", lambda name=name, w=w, g=g, loss=
                                                                                       initializers=ONES, loss=loss))
           for name, w, g, loss in (("no", [0.0] * 4, [-0.125, 0.125, -0.125, 0.125], 0.6931472),
                                    ("far", [200.0, 3.0, -200.0, -16.0], [0.0, 0.2381435, -0.25, 2.8133780e-8], 50.76214))]
+# As torch.export writes binary_cross_entropy, of whose logarithms none is below -100 and no derivative infinite.
+FLOORED = [node("Sigmoid", ["h"], ["p"], "/p"), node("Neg", ["p"], ["n"], "/n"), node("Add", ["n", "one"], ["q"], "/q"), node("Log", ["q"], ["logq"], "/logq"),
+           node("Max", ["logq", "floor"], ["no"], "/no"), node("Log", ["p"], ["logp"], "/logp"), node("Max", ["logp", "floor"], ["yes"], "/yes"),
+           node("Sub", ["t", "one"], ["u"], "/u"), node("Mul", ["u", "no"], ["a"], "/a"), node("Mul", ["t", "yes"], ["b"], "/b"),
+           node("Sub", ["a", "b"], ["each"], "/each"), node("Mul", ["each", "quarter"], ["y"], "/y")]
+cases += [("exported bce of saturated sigmoids", lambda: step("exported bce of saturated sigmoids", FLOORED, [40.0, 1.0, -120.0, 40.0], [0.0, 0.1827646, 0.0, 0.0],
+                                                              inputs=[TARGETS], initializers=[*ONES, numbers("floor", [-100.0], [])], loss=50.328316))]
 CLIP = [numbers("low", [-1.0], []), numbers("high", [1.0], [])]
 SIX = [numbers("low", [0.0], []), numbers("high", [6.0], [])]
 clip = node("Clip", ["h", "low", "high"], ["y"], "/clip")
@@ -99,6 +111,11 @@ cases += [
                                              [0.0] * 5, initializers=CLIP, loss=-5.0)),
     ("clamp from below", lambda: step("clamp from below", [node("Clip", ["h", "low"], ["y"], "/clip")], [-1.0, 1.0, -1.5], [1.0, 1.0, 0.0],
                                       initializers=CLIP[:1], loss=-1.0)),
+    ("clamp written as Max and Min", lambda: step("clamp written as Max and Min", [traced("clamp.Tensor", "Max", ["h", "low"], ["m"], "/max"),
+                                                                                   traced("clamp.Tensor", "Min", ["m", "high"], ["y"], "/min")],
+                                                  [-1.0, 1.0, -1.5, 1.5, 0.0], [1.0, 1.0, 0.0, 0.0, 1.0], initializers=CLIP, loss=0.0)),
+    ("maximum", lambda: step("maximum", [traced("maximum.default", "Max", ["h", "low"], ["y"], "/max")], [-1.0, 1.0, -1.5], [0.5, 1.0, 0.0],
+                             initializers=CLIP[:1], loss=-1.0)),
     ("clamp by attributes", lambda: step("clamp by attributes", [node("Clip", ["h"], ["y"], "/clip", min=-1.0, max=1.0)], [-1.0, 1.0, -1.5, 0.5],
                                          [1.0, 1.0, 0.0, 1.0], opset=10, loss=-0.5)),
     ("relu6 at its bounds", lambda: step("relu6 at its bounds", [clip], [0.0, 6.0, 3.0, 7.0, -1.0], [0.0, 0.0, 1.0, 0.0, 0.0], initializers=SIX, loss=15.0)),

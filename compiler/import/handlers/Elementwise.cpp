@@ -23,6 +23,24 @@ template <typename OpT> Value chain(Node &node) {
 }
 template <typename OpT> void variadic(Node &node) { node.set(chain<OpT>(node)); }
 
+/// torch.export writes clamp as Max and Min; what it was stands in the trace beside the node. At a bound x has all of
+/// the derivative, of which a maximum would give the bound half.
+bool isTracedClamp(Node &node) {
+  return node.numInputs() == 2 && llvm::any_of(node.proto.metadata_props(), [](const auto &entry) {
+           return entry.key() == "pkg.torch.onnx.fx_node" && llvm::StringRef(entry.value()).contains("aten.clamp.");
+         });
+}
+void minimum(Node &node) {
+  if (!isTracedClamp(node))
+    return variadic<MinOp>(node);
+  node.set(clamp(Expr(node, node.input(0)), Expr(node, {}), Expr(node, node.input(1))));
+}
+void maximum(Node &node) {
+  if (!isTracedClamp(node))
+    return variadic<MaxOp>(node);
+  node.set(clamp(Expr(node, node.input(0)), Expr(node, node.input(1)), Expr(node, {})));
+}
+
 void mean(Node &node) {
   Value sum = chain<AddOp>(node);
   node.set(node.make<DivOp>({sum, node.scalar(node.numInputs(), elementOf(node.input(0)))}));
@@ -203,8 +221,8 @@ void zc::importer::addElementwiseHandlers(HandlerTable &table) {
   table.add("Clip", 6, 1, 1, clipAttributes);
   table.add("Clip", 11, 1, 3, clip);
   table.add("Where", 9, 3, 3, where);
-  table.add("Min", 6, 1, -1, variadic<MinOp>);
-  table.add("Max", 6, 1, -1, variadic<MaxOp>);
+  table.add("Min", 6, 1, -1, minimum);
+  table.add("Max", 6, 1, -1, maximum);
   table.add("Sum", 6, 1, -1, variadic<AddOp>);
   table.add("Mean", 6, 1, -1, mean);
 }

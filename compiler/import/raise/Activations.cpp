@@ -1,5 +1,6 @@
-//===- Activations.cpp - SiLU, both GELUs, logarithms of sigmoids ----------------===//
+//===- Activations.cpp - SiLU, both GELUs, logarithms in losses ----------------===//
 #include "compiler/import/raise/Match.h"
+#include "dialects/graph/Gradient.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -78,14 +79,43 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
   }
 };
 
+/// max(log(u), -100), as torch.export writes binary_cross_entropy apart.
+bool isFloored(MaxOp op, Value log) {
+  return eitherOrder(op, [&](Value a, Value b) { return a == log && splatOf(b) == -100.0; });
+}
+
+/// Its derivative is 1 / max(u, 1e-12), as torch's: that of the parts is 0 times an infinity where u has reached 0.
+struct RaiseFlooredLog : OpRewritePattern<MaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MaxOp op, PatternRewriter &rewriter) const override {
+    auto log = op.getLhs().getDefiningOp<LogOp>();
+    log = log ? log : op.getRhs().getDefiningOp<LogOp>();
+    if (!log || !isFloored(op, log) || log.getInput().getDefiningOp<BitcastOp>() ||
+        !sameType(log.getResult(), op.getResult()))
+      return failure();
+    TensorBuilder on(rewriter, op.getLoc());
+    Value u = log.getInput(), fixed = on.make<BitcastOp>(u, TypeAttr::get(tensorOf(u).getElementType()));
+    Value difference = on.sub(u, fixed);
+    Value slope = on.div(difference, on.make<MaxOp>(fixed, on.scalar(1e-12, u)));
+    Value floored = on.make<MaxOp>(on.make<LogOp>(fixed), on.scalar(-100, u));
+    rewriter.replaceOp(op, on.add(slope, floored));
+    return success();
+  }
+};
+
 /// log(sigmoid(x)) and log(1 - sigmoid(x)), as exporters write torch's logsigmoid and binary_cross_entropy_with_logits:
-/// -softplus of -x and of x, which is finite where a sigmoid in floating point has reached 0 or 1.
+/// -softplus of -x and of x, which is finite where a sigmoid in floating point has reached 0 or 1. In torch's
+/// binary_cross_entropy it has, and the logarithm is -100.
 struct RaiseLogSigmoid : OpRewritePattern<LogOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(LogOp op, PatternRewriter &rewriter) const override {
     Value rest = restOf(op.getInput());
     auto sigmoid = (rest ? rest : op.getInput()).getDefiningOp<SigmoidOp>();
-    if (!sigmoid || !sameType(sigmoid.getResult(), op.getResult()))
+    bool isOfLoss = llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto floor = dyn_cast<MaxOp>(user);
+      return floor && isFloored(floor, op);
+    });
+    if (!sigmoid || isOfLoss || !sameType(sigmoid.getResult(), op.getResult()))
       return failure();
     Value x = sigmoid.getInput();
     if (!rest)
@@ -107,5 +137,5 @@ struct RaiseLogSigmoid : OpRewritePattern<LogOp> {
 } // namespace
 
 void zc::importer::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseSilu, RaiseGelu, RaiseLogSigmoid>(patterns.getContext());
+  patterns.add<RaiseSilu, RaiseGelu, RaiseFlooredLog, RaiseLogSigmoid>(patterns.getContext());
 }

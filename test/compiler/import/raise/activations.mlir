@@ -97,3 +97,26 @@ graph.program @micro phase = micro inputs = ["log_sigmoid"] {
   %again = graph.log %r : (tensor<4xf32>) -> tensor<4xf32>
   graph.return %logp, %logq, %again : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// The logarithm of a binary cross-entropy is that of the sigmoid as it is rounded, not below -100; its derivative is finite at 0.
+// CHECK-LABEL: inputs = ["floored_log"]
+// CHECK-NOT: graph.softplus
+// CHECK: %[[P:.*]] = graph.sigmoid
+// CHECK: %[[FIXED:.*]] = graph.bitcast %[[P]]
+// CHECK: %[[D:.*]] = graph.sub %[[P]], %[[FIXED]]
+// CHECK: %[[M:.*]] = graph.max %[[FIXED]]
+// CHECK: %[[S:.*]] = graph.div %[[D]], %[[M]]
+// CHECK: %[[L:.*]] = graph.log %[[FIXED]]
+// CHECK: %[[F:.*]] = graph.max %[[L]]
+// CHECK: %[[Y:.*]] = graph.add %[[S]], %[[F]]
+// CHECK: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["floored_log"] {
+^bb0(%x: tensor<4xf32>):
+  %floor = graph.constant dense<-100.0> : tensor<f32>
+  %p = graph.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
+  %log = graph.log %p : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.max %log, %floor : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}
