@@ -2,7 +2,7 @@
 """Programs away from where they were built: `cmake --install`, moved elsewhere, and the archive of tools/bundle.sh in a root that has
 the C library and nothing else, where the example is compiled, trained by two ranks and exported. The bare root needs the right to
 change the root (root, or user namespaces); that case is skipped without."""
-import json, os, pathlib, shutil, subprocess, sys, tarfile
+import json, os, pathlib, re, shutil, subprocess, sys, tarfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite
@@ -21,6 +21,19 @@ def call(*command, **more):
     if done.returncode:
         raise Case(f"{' '.join(map(str, command))}\n      exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-1500:]}")
     return done.stdout
+
+
+def hardened(moved):
+    """What CMakeLists.txt asks of what is linked in a Release build (SECURITY.md); nvcc links the CUDA plugin."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    if "CMAKE_BUILD_TYPE:STRING=Release\n" not in cache or not re.search(r"^ZC_SANITIZE:STRING=$", cache, re.M):
+        return
+    wanted = {"relocations that are read-only": "GNU_RELRO", "its functions bound at the start": r"\(FLAGS_1\).*\bNOW\b"}
+    for path in sorted([*(moved / "bin").iterdir(), *(moved / "lib/zero-compile").glob("libzc_mpi.so")]):
+        seen = call("readelf", "-Wld", path)
+        here = {**wanted, "an address of its own": r"\(FLAGS_1\).*\bPIE\b"} if path.parent.name == "bin" else wanted
+        if lacks := [what for what, sign in here.items() if not re.search(sign, seen)]:
+            raise Case(f"{path.name} has not {', '.join(lacks)}")
 
 
 def installed():
@@ -47,6 +60,7 @@ def installed():
         folders = path[0].split("[")[1].rstrip("]").split(":") if path else []
         if not folders or folders[0] != "$ORIGIN/../lib/zero-compile" or "" in folders:
             raise Case(f"{name} looks for libraries in {folders}")
+    hardened(moved)
     return f"{len(there)} files"
 
 
