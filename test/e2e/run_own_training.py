@@ -169,7 +169,10 @@ def refused():
                with_training([gradient()], {}),
                with_training([gradient(), node("Adagrad", ["r", "t", "w", "g", "v"], ["n", "nv"], domain=TRAINING)], {"w": "n"}, [scalar("r", RATE)]),
                # T of the first step is 0, where ONNX corrects nothing; 2; stays; grows by 2
-               adams(0, {}), adams(1, {}, count="t1"), adams(1, {}, grows=False), adams(1, {}, one=2), two_adams()]}
+               adams(0, {}), adams(1, {}, count="t1"), adams(1, {}, grows=False), adams(1, {}, one=2), two_adams(),
+               # the gradient at v
+               with_training([gradient().replace(data(1, "w"), data(1, "v")), node("Mul", ["r", "g"], ["s"]), node("Sub", ["w", "s"], ["n"])], {"w": "n"},
+                             [scalar("r", RATE), ZEROS[0]])]}
     for code, models in bad.items():
         for content in models:
             path.write_bytes(content)

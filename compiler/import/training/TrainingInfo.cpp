@@ -189,6 +189,8 @@ private:
     }
     if (!node || node->op_type() != "Gradient" || x != state || y.empty() || (!lossName.empty() && lossName != y))
       return refuse("updates '" + state + "' by something else than the gradient of the one loss");
+    if (output < node->input_size() && node->input(output) != state)
+      return refuse("takes the gradient by '" + state + "' at '" + node->input(output) + "', which is another value");
     lossName = y;
     trained[state] = true;
     return {};
