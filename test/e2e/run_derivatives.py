@@ -114,6 +114,8 @@ cases += [
     ("clamp written as Max and Min", lambda: step("clamp written as Max and Min", [traced("clamp.Tensor", "Max", ["h", "low"], ["m"], "/max"),
                                                                                    traced("clamp.Tensor", "Min", ["m", "high"], ["y"], "/min")],
                                                   [-1.0, 1.0, -1.5, 1.5, 0.0], [1.0, 1.0, 0.0, 0.0, 1.0], initializers=CLIP, loss=0.0)),
+    ("clamp_min written as Max", lambda: step("clamp_min written as Max", [traced("clamp_min.Tensor", "Max", ["h", "low"], ["y"], "/max")], [-1.0, 1.0, -1.5],
+                                              [1.0, 1.0, 0.0], initializers=CLIP[:1], loss=-1.0)),
     ("maximum", lambda: step("maximum", [traced("maximum.default", "Max", ["h", "low"], ["y"], "/max")], [-1.0, 1.0, -1.5], [0.5, 1.0, 0.0],
                              initializers=CLIP[:1], loss=-1.0)),
     ("clamp by attributes", lambda: step("clamp by attributes", [node("Clip", ["h"], ["y"], "/clip", min=-1.0, max=1.0)], [-1.0, 1.0, -1.5, 0.5],
