@@ -18,6 +18,8 @@
 #include "kernels/UpdateRule.h"
 #include "runtime/plan/Precision.h"
 
+#include <optional>
+
 namespace zc {
 enum class Target : uint8_t; // kernels/Target.h
 struct StridedView;          // runtime/base/StridedView.h
@@ -40,6 +42,19 @@ enum class OperandRole {
   vector,     ///< its scale or bias
   picked,     ///< slices are picked from it by index: a weight if something else says so too, or a table
   statistics, ///< what the layer has seen: stored beside its weights, but not trained
+};
+
+/// A number for an operand at which an op and its derivatives are finite (Singular), and what an operand is that needs
+/// no such.
+struct Harmless {
+  enum Unless {
+    never,
+    positive,
+    unmasked, ///< not all of a row is -inf
+    exponent, ///< it goes to a known power that is a whole number of 1 or more
+  };
+  double number;
+  Unless unless = never;
 };
 
 /// The op again on parts of its operands: attributes are its own, result types follow.

@@ -49,6 +49,8 @@ class Graph_ShardedBy<list<string> methods> : DeclareOpInterfaceMethods<Shardabl
 def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
 /// Says which elements mean nothing to it.
 def Graph_Neutral : DeclareOpInterfaceMethods<Neutral>;
+/// Says at which operands it is finite.
+def Graph_Singular : DeclareOpInterfaceMethods<Singular>;
 /// Says how it computes on channels-last activations; `methods` are those of Layoutable that it answers itself.
 class Graph_LayoutWith<list<string> methods> : DeclareOpInterfaceMethods<Layoutable, methods>;
 def Graph_Layout : Graph_LayoutWith<["getActivations", "buildChannelsLast"]>;

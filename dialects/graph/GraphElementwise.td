@@ -27,27 +27,27 @@ class Graph_UnaryDiffOp<string mnemonic, string formula, list<Trait> traits = []
 
 def Graph_NegOp : Graph_UnaryOp<"neg", Graph_Tensor, "-x", [DeclareOpInterfaceMethods<Differentiable>, Graph_BearsZeros]>;
 def Graph_AbsOp : Graph_UnaryOp<"abs", Graph_Tensor, "|x|", [DeclareOpInterfaceMethods<Differentiable>, Graph_BearsZeros]>;
-def Graph_ExpOp : Graph_UnaryDiffOp<"exp", "e^x", [Graph_BearsZeros]>;
-def Graph_LogOp : Graph_UnaryDiffOp<"log", "ln x">;
-def Graph_SqrtOp : Graph_UnaryDiffOp<"sqrt", "sqrt(x)">;
-def Graph_ReciprocalOp : Graph_UnaryDiffOp<"reciprocal", "1 / x">;
+def Graph_ExpOp : Graph_UnaryDiffOp<"exp", "e^x", [Graph_BearsZeros, Graph_Singular]>;
+def Graph_LogOp : Graph_UnaryDiffOp<"log", "ln x", [Graph_Singular]>;
+def Graph_SqrtOp : Graph_UnaryDiffOp<"sqrt", "sqrt(x)", [Graph_Singular]>;
+def Graph_ReciprocalOp : Graph_UnaryDiffOp<"reciprocal", "1 / x", [Graph_Singular]>;
 def Graph_SinOp : Graph_UnaryDiffOp<"sin", "sin x", [Graph_BearsZeros]>;
 def Graph_CosOp : Graph_UnaryDiffOp<"cos", "cos x", [Graph_BearsZeros]>;
-def Graph_TanOp : Graph_UnaryDiffOp<"tan", "tan x">;
-def Graph_AsinOp : Graph_UnaryDiffOp<"asin", "arc sine of x">;
-def Graph_AcosOp : Graph_UnaryDiffOp<"acos", "arc cosine of x">;
+def Graph_TanOp : Graph_UnaryDiffOp<"tan", "tan x", [Graph_Singular]>;
+def Graph_AsinOp : Graph_UnaryDiffOp<"asin", "arc sine of x", [Graph_Singular]>;
+def Graph_AcosOp : Graph_UnaryDiffOp<"acos", "arc cosine of x", [Graph_Singular]>;
 def Graph_AtanOp : Graph_UnaryDiffOp<"atan", "arc tangent of x">;
-def Graph_SinhOp : Graph_UnaryDiffOp<"sinh", "sinh x">;
-def Graph_CoshOp : Graph_UnaryDiffOp<"cosh", "cosh x">;
+def Graph_SinhOp : Graph_UnaryDiffOp<"sinh", "sinh x", [Graph_Singular]>;
+def Graph_CoshOp : Graph_UnaryDiffOp<"cosh", "cosh x", [Graph_Singular]>;
 def Graph_AsinhOp : Graph_UnaryDiffOp<"asinh", "inverse of sinh at x">;
-def Graph_AcoshOp : Graph_UnaryDiffOp<"acosh", "inverse of cosh at x">;
-def Graph_AtanhOp : Graph_UnaryDiffOp<"atanh", "inverse of tanh at x">;
+def Graph_AcoshOp : Graph_UnaryDiffOp<"acosh", "inverse of cosh at x", [Graph_Singular]>;
+def Graph_AtanhOp : Graph_UnaryDiffOp<"atanh", "inverse of tanh at x", [Graph_Singular]>;
 def Graph_TanhOp : Graph_UnaryDiffOp<"tanh", "tanh x", [Graph_BearsZeros]>;
 def Graph_SigmoidOp : Graph_UnaryDiffOp<"sigmoid", "1 / (1 + e^-x)", [Graph_BearsZeros]>;
 def Graph_ErfOp : Graph_UnaryDiffOp<"erf", "erf x", [Graph_BearsZeros]>;
 def Graph_ReluOp : Graph_UnaryDiffOp<"relu", "max(x, 0)", [Graph_BearsZeros]>;
 def Graph_SiluOp : Graph_UnaryDiffOp<"silu", "x * sigmoid(x)", [Graph_BearsZeros]>;
-def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0", [Graph_BearsZeros]>;
+def Graph_Expm1Op : Graph_UnaryDiffOp<"expm1", "e^x - 1, exact near 0", [Graph_BearsZeros, Graph_Singular]>;
 def Graph_SoftplusOp : Graph_UnaryDiffOp<"softplus", "ln(1 + e^x)", [Graph_BearsZeros]>;
 def Graph_FloorOp : Graph_UnaryOp<"floor", Graph_FloatTensor, "largest integer <= x", [Graph_StopsGradient]>;
 def Graph_CeilOp : Graph_UnaryOp<"ceil", Graph_FloatTensor, "smallest integer >= x", [Graph_StopsGradient]>;
@@ -137,11 +137,11 @@ class Graph_LogicOp<string mnemonic, string formula, list<Trait> traits = [Graph
 def Graph_AddOp : Graph_ArithmeticOp<"add", "a + b"> { let hasCanonicalizer = 1; }
 def Graph_SubOp : Graph_ArithmeticOp<"sub", "a - b">;
 def Graph_MulOp : Graph_ArithmeticOp<"mul", "a * b"> { let hasFolder = 1; }
-def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)", [Graph_Sharded]>;
-def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b", []>;
+def Graph_DivOp : Graph_ArithmeticOp<"div", "a / b (integers truncate)", [Graph_Sharded, Graph_Singular]>;
+def Graph_PowOp : Graph_ArithmeticOp<"pow", "a to the power b", [Graph_Singular]>;
 def Graph_MinOp : Graph_ArithmeticOp<"min", "min(a, b), NaN wins">;
 def Graph_MaxOp : Graph_ArithmeticOp<"max", "max(a, b), NaN wins">;
-def Graph_ModOp : Graph_ArithmeticOp<"mod", "a mod b, sign of b (ONNX Mod, fmod = 0)", []>;
+def Graph_ModOp : Graph_ArithmeticOp<"mod", "a mod b, sign of b (ONNX Mod, fmod = 0)", [Graph_Singular]>;
 def Graph_EqualOp : Graph_CompareOp<"equal", "a == b">;
 def Graph_LessOp : Graph_CompareOp<"less", "a < b">;
 def Graph_LessEqualOp : Graph_CompareOp<"less_equal", "a <= b">;

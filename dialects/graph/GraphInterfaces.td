@@ -78,6 +78,17 @@ def Neutral : OpInterface<"Neutral"> {
     }], "double", "getNeutralElement">];
 }
 
+def Singular : OpInterface<"Singular"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    An operation that is infinite or not a number, or whose derivative is, at some operands: rows that a mask did not pick are replaced
+    there (compiler/import/rows/Finite.h), since 0 times an infinity would reach the gradients of the others.
+  }];
+  let methods = [InterfaceMethod<[{
+      What operand `index` may be instead; nothing where the op is finite at all of its numbers.
+    }], "::std::optional<::zc::graph::Harmless>", "getHarmless", (ins "unsigned":$index)>];
+}
+
 def Layoutable : OpInterface<"Layoutable"> {
   let cppNamespace = "::zc::graph";
   let description = [{

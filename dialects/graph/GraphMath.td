@@ -56,7 +56,8 @@ def Graph_LinearGeluGradOp : Graph_TensorOp<"linear_gelu_grad", [Graph_KernelWit
   let results = (outs Graph_FloatTensor:$result);
 }
 
-class Graph_SoftmaxLikeOp<string mnemonic, string formula> : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded, Graph_Neutral]> {
+class Graph_SoftmaxLikeOp<string mnemonic, string formula>
+    : Graph_DiffOp<mnemonic, [Graph_Kernel, Graph_Sharded, Graph_Neutral, Graph_Singular]> {
   let summary = formula # " along `axis`";
   let description = "With `zero_masked`, rows of nothing but -inf give zeros, not NaN (exporters' IsNaN/Where guard).\n\n```mlir\n%y = graph." # mnemonic
       # " %x {axis = 1 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n```";

@@ -2,8 +2,6 @@
 #include "compiler/import/rows/Finite.h"
 #include "dialects/graph/Gradient.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 #include <cmath>
 
 using namespace zc;
@@ -34,7 +32,7 @@ static bool isFinite(Value value, const Constants &constants, int &budget) {
   bool isProduct = isa<MulOp, MatmulOp, LayerNormOp, RmsNormOp, ConvOp>(op);
   if (isa<ReadOp>(op) || (isProduct && llvm::any_of(op->getOperands(), isParameter)))
     return true;
-  bool isTame = isElementwise(op) ? op->hasTrait<BearsZeros>() && !isa<ExpOp, Expm1Op>(op)
+  bool isTame = isElementwise(op) ? op->hasTrait<BearsZeros>() && !isa<Singular>(op)
                                   : movesElements(op) || isa<GatherOp, SliceOp, ConcatOp, DropoutOp>(op);
   return isTame && llvm::all_of(op->getOperands(), [&](Value v) { return isFinite(v, constants, budget); });
 }
@@ -99,21 +97,26 @@ static bool mayBeAllMasked(Value value, const Constants &constants, int depth = 
   });
 }
 
+static bool isHarmless(Operation *op, unsigned index, Harmless::Unless unless, const Constants &constants) {
+  switch (unless) {
+  case Harmless::never:
+    return false;
+  case Harmless::positive:
+    return isAbove0(op->getOperand(index), true, constants);
+  case Harmless::unmasked:
+    return !mayBeAllMasked(op->getOperand(index), constants);
+  case Harmless::exponent: {
+    std::optional<double> exponent = numberOf(op->getOperand(1), constants);
+    return exponent && *exponent >= 1 && std::trunc(*exponent) == *exponent;
+  }
+  }
+  return false;
+}
+
 std::optional<double> zc::importer::harmlessNumber(Operation *op, unsigned index, const Constants &constants) {
-  Value operand = op->getOperand(index);
-  using Number = std::optional<double>;
-  if (!isa<FloatType>(elementOf(operand)))
+  auto singular = dyn_cast<Singular>(op);
+  if (!singular || !isa<FloatType>(elementOf(op->getOperand(index))))
     return std::nullopt;
-  auto unless = [](bool isHarmless, double number) { return isHarmless ? std::nullopt : Number(number); };
-  return llvm::TypeSwitch<Operation *, Number>(op)
-      .Case<SqrtOp, LogOp, ReciprocalOp>([&](auto) { return unless(isAbove0(operand, true, constants), 1); })
-      .Case<DivOp, ModOp>([&](auto) { return unless(index == 0 || isAbove0(operand, true, constants), 1); })
-      .Case<PowOp>([&](PowOp pow) {
-        Number exponent = numberOf(pow.getRhs(), constants);
-        return unless(exponent && *exponent >= 1 && std::trunc(*exponent) == *exponent, 1);
-      })
-      .Case<AcoshOp>([](auto) { return 2; })
-      .Case<ExpOp, Expm1Op, SinhOp, CoshOp, TanOp, AsinOp, AcosOp, AtanhOp>([](auto) { return 0; })
-      .Case<SoftmaxOp, LogSoftmaxOp>([&](auto) { return unless(!mayBeAllMasked(operand, constants), 0); })
-      .Default([](auto) { return std::nullopt; });
+  std::optional<Harmless> instead = singular.getHarmless(index);
+  return instead && !isHarmless(op, index, instead->unless, constants) ? std::optional(instead->number) : std::nullopt;
 }
