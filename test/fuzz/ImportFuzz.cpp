@@ -4,35 +4,10 @@
 #include "compiler/import/parameters/Origins.h"
 #include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
-
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <unistd.h>
+#include "test/fuzz/Folder.h"
 
 using namespace zc;
 using namespace zc::importer;
-
-/// A folder of its own, with a file that external data may name.
-static const std::string &folder() {
-  // Never destroyed: the handler at exit needs it.
-  static const std::string &path = *[] {
-    char name[] = "/tmp/zc-fuzz-XXXXXX";
-    if (!mkdtemp(name))
-      std::abort();
-    std::FILE *file = std::fopen((std::string(name) + "/w.bin").c_str(), "wb");
-    std::string zeros(4096, '\0');
-    std::fwrite(zeros.data(), 1, zeros.size(), file);
-    std::fclose(file);
-    std::atexit([] {
-      for (const char *each : {"/w.bin", "/model.onnx"})
-        unlink((folder() + each).c_str());
-      rmdir(folder().c_str());
-    });
-    return new std::string(name);
-  }();
-  return path;
-}
 
 static void tryModel(const std::string &path) {
   ImportLimits limits;
@@ -61,12 +36,9 @@ static void tryModel(const std::string &path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   bool isCheckpoint = count > 0 && bytes[0] == 'C';
-  std::string path = folder() + "/model.onnx";
-  std::FILE *out = std::fopen(path.c_str(), "wb");
-  if (!out)
-    std::abort();
-  std::fwrite(bytes + isCheckpoint, 1, count - isCheckpoint, out);
-  std::fclose(out);
+  static const std::string external = fuzz::written("w.bin", std::string(4096, '\0')); // that external data may name
+  std::string path =
+      fuzz::written("model.onnx", {reinterpret_cast<const char *>(bytes) + isCheckpoint, count - isCheckpoint});
   if (!isCheckpoint)
     tryModel(path);
   else if (auto file = io::File::open(path); file.ok())

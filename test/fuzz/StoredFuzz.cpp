@@ -7,30 +7,11 @@
 #include "runtime/io/Npy.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Manifest.h"
-
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <unistd.h>
+#include "test/fuzz/Folder.h"
 
 using namespace zc;
 
 namespace {
-
-/// A folder of its own, and the one file in it.
-const std::string &folder() {
-  static const std::string &path = *[] { // never destroyed: the handler at exit needs it
-    char name[] = "/tmp/zc-fuzz-XXXXXX";
-    if (!mkdtemp(name))
-      std::abort();
-    std::atexit([] {
-      unlink((folder() + "/manifest.json").c_str());
-      rmdir(folder().c_str());
-    });
-    return new std::string(name);
-  }();
-  return path;
-}
 
 /// The last member is the hash of what is before it.
 std::string sealed(std::string text) {
@@ -63,15 +44,10 @@ void readSafetensors(const std::string &path) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   if (count == 0)
     return 0;
-  const std::string path = folder() + "/manifest.json";
   std::string content(reinterpret_cast<const char *>(bytes) + 1, count - 1);
   if (bytes[0] == 'M')
     content = sealed(std::move(content));
-  std::FILE *out = std::fopen(path.c_str(), "wb");
-  if (!out)
-    std::abort();
-  std::fwrite(content.data(), 1, content.size(), out);
-  std::fclose(out);
+  const std::string path = fuzz::written(train::kManifestFile, content);
   switch (bytes[0]) {
   case 'S':
     readSafetensors(path);
@@ -89,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     opened(data::openTokenFile(path, {false, {}, 50257}));
     break;
   case 'M':
-    opened(train::readManifest(folder()));
+    opened(train::readManifest(fuzz::folder()));
     break;
   case 'P':
     opened(readProducts(path));
