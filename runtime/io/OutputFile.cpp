@@ -253,20 +253,22 @@ static int writeOn(int fd, std::string_view bytes) {
   return 0;
 }
 
+static Status toStatus(int errnum, const std::string &path) {
+  return errnum == 0 ? Status::success() : errnoError(Code::io, 813, "cannot write", path, errnum);
+}
+
 /// Never replaced: root's "-o /dev/null" must not end it.
 static Status writeToSpecialFile(const std::string &path, std::string_view bytes) {
   Blocking here("writing", path);
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   if (!file.isOpen())
     return errnoError(Code::io, 826, "cannot open", path, errno);
-  int errnum = writeOn(file.get(), bytes);
-  return errnum == 0 ? Status::success() : errnoError(Code::io, 813, "cannot write", path, errnum);
+  return toStatus(writeOn(file.get(), bytes), path);
 }
 
 Status writeToStdout(std::string_view text) {
   int errnum = writeOn(STDOUT_FILENO, text);
-  return errnum == 0 || errnum == EPIPE ? Status::success()
-                                        : errnoError(Code::io, 813, "cannot write", "stdout", errnum);
+  return toStatus(errnum == EPIPE ? 0 : errnum, "stdout");
 }
 
 static bool isSpecialFile(const std::string &path) {
@@ -278,10 +280,8 @@ static bool isSpecialFile(const std::string &path) {
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   if (isSpecialFile(path))
     return writeToSpecialFile(path, bytes);
-  if (auto fd = descriptorOf(path)) {
-    int errnum = writeOn(*fd, bytes);
-    return errnum == 0 ? Status::success() : errnoError(Code::io, 813, "cannot write", path, errnum);
-  }
+  if (auto fd = descriptorOf(path))
+    return toStatus(writeOn(*fd, bytes), path);
   auto file = OutputFile::create(path);
   if (!file)
     return file.error();

@@ -19,7 +19,7 @@ Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
 }
 
 std::vector<NamedPath> filesOf(const Manifest &manifest) {
-  std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/manifest.json"}};
+  std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/" + kManifestFile}};
   for (const auto &[name, file] : manifest.files)
     files.push_back({"checkpoint", manifest.folder + "/" + name});
   return files;

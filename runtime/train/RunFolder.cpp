@@ -40,7 +40,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   std::string name = path + "/.lock";
   Blocking here("locking", name);
   std::error_code failed;
-  if (fs::exists(path + "/manifest.json", failed)) // whoever goes on with its run removes it one day
+  if (fs::exists(path + "/" + kManifestFile, failed)) // whoever goes on with its run removes it one day
     return makeError(Code::usage, 909, "\"" + path + "\" is a checkpoint, not the folder of a run", "--out",
                      "give another --out; --resume " + path + " goes on from it");
   folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));

@@ -238,8 +238,8 @@ class Figures:
             return f"{text}; {reason}"
         if not peaks:
             return f"{text}; torch says none"
-        again, kept = (run.planned / 2**30 / min(peaks) for run in (again, kept))
-        return f"{text}; torch's {min(peaks)}: {again:.2f} of it (goal 0.7), {kept:.2f} where all is kept"
+        of_it, of_kept = (run.planned / 2**30 / min(peaks) for run in (again, kept))
+        return f"{text}; torch's {min(peaks)}: {of_it:.2f} of it (goal 0.7), {of_kept:.2f} where all is kept"
 
     def taken(self, model, batch, checkpointing):
         """By a run that is watched."""
