@@ -1,6 +1,7 @@
 // NCCL's communicators, one for each set of axes. They do not block: a call that is not over at once is asked after, so
 // that a peer that is gone is an error, and abort() ends it.
 #include "runtime/cuda/Nccl.h"
+#include "runtime/cuda/HostMemory.h"
 #include "runtime/cuda/Library.h"
 
 #include <nccl.h>
@@ -50,12 +51,48 @@ struct Nccl {
   }
 };
 
+/// Memory of a GPU in the place of the host's that could not be pinned, which no kernel of NCCL's reaches. As much as
+/// the largest call asked for.
+class Detour {
+public:
+  ~Detour() {
+    if (memory)
+      (void)cudaFree(memory);
+  }
+
+  /// Where `bytes` more of this call go. Valid until the next `begin`.
+  void *take(uint64_t bytes) {
+    void *place = static_cast<char *>(memory) + used;
+    used += roundedUp(bytes);
+    return place;
+  }
+  /// A call begins, in which so much is taken, and those before are over. Errors: it is not to be had.
+  Status begin(uint64_t bytes) {
+    used = 0;
+    if (bytes <= size)
+      return {};
+    if (memory)
+      ZC_CUDA(cudaFree(std::exchange(memory, nullptr)), "free memory");
+    size = 0;
+    ZC_CUDA(cudaMalloc(&memory, bytes),
+            "allocate " + std::to_string(bytes) + " bytes for messages of memory that could not be pinned");
+    size = bytes;
+    return {};
+  }
+  static uint64_t roundedUp(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+private:
+  void *memory = nullptr;
+  uint64_t size = 0, used = 0;
+};
+
 class NcclLinks : public DeviceLinks {
 public:
   explicit NcclLinks(int ordinal) : ordinal(ordinal) {}
   ~NcclLinks() override { // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
     abort();
     ending.join();
+    (void)cudaSetDevice(ordinal); // whose memory the detour is
   }
 
   Result<Id> makeId() override {
@@ -76,6 +113,7 @@ public:
     std::unique_lock<std::mutex> lock(mutex);
     if (isAborted)
       return aborted();
+    this->members[axes.asBits()] = static_cast<uint64_t>(members);
     ncclComm_t &communicator = communicators[axes.asBits()];
     ncclResult_t status = nccl.initRankConfig(&communicator, members, theirs, member, &config);
     lock.unlock();
@@ -85,9 +123,11 @@ public:
 
   Status exchange(AxisSet axes, Lane &lane, const std::vector<Message> &messages) override {
     GpuStream &stream = static_cast<GpuLane &>(lane).stream;
-    return enqueue(axes, stream, "exchange messages", [&](ncclComm_t communicator) {
+    std::vector<Message> reached = messages;
+    ZC_RETURN_IF_ERROR(leaveHost(stream, reached));
+    ZC_RETURN_IF_ERROR(enqueue(axes, stream, "exchange messages", [&](ncclComm_t communicator) {
       ncclResult_t status = nccl.groupStart();
-      for (const Message &m : messages) {
+      for (const Message &m : reached) {
         ncclResult_t one = m.isSent ? nccl.send(m.data, m.bytes, ncclUint8, m.member, communicator, stream.stream)
                                     : nccl.receive(m.data, m.bytes, ncclUint8, m.member, communicator, stream.stream);
         if (status == ncclSuccess && one != ncclInProgress)
@@ -95,14 +135,20 @@ public:
       }
       ncclResult_t ended = nccl.groupEnd(); // of what was begun, whatever went wrong
       return status == ncclSuccess ? ended : status;
-    });
+    }));
+    return returnToHost(stream, messages, reached);
   }
 
   Status allGather(AxisSet axes, Lane &lane, const void *input, void *output, uint64_t bytes) override {
     GpuStream &stream = static_cast<GpuLane &>(lane).stream;
-    return enqueue(axes, stream, "gather", [&](ncclComm_t communicator) {
-      return nccl.allGather(input, output, bytes, ncclUint8, communicator, stream.stream);
-    });
+    const std::vector<Message> messages = {{0, true, const_cast<void *>(input), bytes},
+                                           {0, false, output, members.at(axes.asBits()) * bytes}};
+    std::vector<Message> reached = messages;
+    ZC_RETURN_IF_ERROR(leaveHost(stream, reached));
+    ZC_RETURN_IF_ERROR(enqueue(axes, stream, "gather", [&](ncclComm_t communicator) {
+      return nccl.allGather(reached[0].data, reached[1].data, bytes, ncclUint8, communicator, stream.stream);
+    }));
+    return returnToHost(stream, messages, reached);
   }
 
   /// By a thread of its own: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not.
@@ -118,6 +164,36 @@ public:
   }
 
 private:
+  /// What lies where no kernel reaches it is sent from, and received at, other places.
+  Status leaveHost(GpuStream &stream, std::vector<Message> &messages) {
+    const HostMemory &host = HostMemory::instance();
+    auto isApart = [&](const Message &m) { return m.bytes > 0 && host.isUnpinned(m.data); };
+    uint64_t bytes = 0;
+    for (const Message &m : messages)
+      bytes += isApart(m) ? Detour::roundedUp(m.bytes) : 0;
+    if (bytes == 0)
+      return {};
+    ZC_CUDA(stream.gpu.use(), "take the GPU");
+    ZC_CUDA(cudaStreamSynchronize(stream.stream), "finish a stream's work");
+    ZC_RETURN_IF_ERROR(detour.begin(bytes));
+    for (Message &m : messages)
+      if (isApart(m)) {
+        void *place = detour.take(m.bytes);
+        if (m.isSent)
+          ZC_RETURN_IF_ERROR(stream.copy(place, m.data, m.bytes));
+        m.data = place;
+      }
+    return {};
+  }
+  /// What was received there; once it is there.
+  static Status returnToHost(GpuStream &stream, const std::vector<Message> &messages,
+                             const std::vector<Message> &reached) {
+    for (size_t i = 0; i < messages.size(); ++i)
+      if (!messages[i].isSent && messages[i].data != reached[i].data)
+        ZC_RETURN_IF_ERROR(stream.copy(messages[i].data, reached[i].data, messages[i].bytes));
+    return {};
+  }
+
   template <typename Call> Status enqueue(AxisSet axes, GpuStream &stream, const char *what, const Call &call) {
     ZC_CUDA(stream.gpu.use(), "take the GPU");
     std::unique_lock<std::mutex> lock(mutex);
@@ -179,6 +255,8 @@ private:
   std::mutex mutex; // of what follows, and of NCCL's calls against abort()
   bool isAborted = false;
   std::map<uint8_t, ncclComm_t> communicators; ///< by axes; none is called once isAborted, but to end it
+  std::map<uint8_t, uint64_t> members;         ///< of these
+  Detour detour;
   std::thread ending;
 };
 
