@@ -42,10 +42,10 @@ cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const F
   return cudaGetLastError();
 }
 #else
-/// The double's: body(i) for each of so many blocks, when the stream is there. `name`: of the body's type; `arguments`:
-/// what the kernel is told.
-cudaError_t launchOnHost(const char *name, unsigned blocks, unsigned threads, const void *arguments, size_t bytes,
-                         std::function<void(int64_t)> body, cudaStream_t stream);
+/// The double's: body(i) for each of so many blocks, when the stream is there. `name`: of the body's type; `shared`:
+/// bytes that a block's threads share; `arguments`: what the kernel is told.
+cudaError_t launchOnHost(const char *name, unsigned blocks, unsigned threads, size_t shared, const void *arguments,
+                         size_t bytes, std::function<void(int64_t)> body, cudaStream_t stream);
 
 template <int T, typename Body>
 cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const Frame &frame, cudaStream_t stream) {
@@ -54,7 +54,7 @@ cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const F
     HostBlock<T> block(bytes.data());
     body(block, index, frame);
   };
-  return launchOnHost(typeid(Body).name(), blocks, T, &run, sizeof run, run, stream);
+  return launchOnHost(typeid(Body).name(), blocks, T, shared, &run, sizeof run, run, stream);
 }
 #endif
 
@@ -102,8 +102,9 @@ struct Gpu {
     cudaError_t status() const { return first; }
     /// Of kernel `name`, and of the parts that it called.
     Status statusOf(const std::string &name) const {
-      if (first != cudaSuccess)
-        return makeError(Code::internal, 708, "kernel '" + name + "' was not launched: " + cudaGetErrorString(first));
+      if (first != cudaSuccess) // memory: of a thread's own, which a kernel's first launch may ask for
+        return makeError(first == cudaErrorMemoryAllocation ? Code::budget : Code::internal, 708,
+                         "kernel '" + name + "' was not launched: " + cudaGetErrorString(first));
       return ofParts;
     }
 

@@ -74,6 +74,8 @@ inline void addGpuFamilies(GpuKernelRegistry &registry, const GpuKernelFactory &
   addGpuVision(registry, sumsOfProgram);
 }
 
+/// Whether this build has code for the current GPU: else no kernel can be launched.
+cudaError_t gpuHasCode();
 /// Pairs of 32-bit numbers by key, stably, into the second halves of both: keys and values are arrays of 2 n. Fails
 /// where `space` has fewer bytes than it takes.
 cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space, int64_t spaceBytes,

@@ -128,6 +128,14 @@ Status GpuDevice::start() {
   cudaDeviceProp properties;
   ZC_CUDA(cudaGetDeviceProperties(&properties, gpu.ordinal), "ask for the GPU's name");
   title = properties.name;
+  // Ours copy beside what they compute and multiply bf16 on tensor cores: from 8.0 on.
+  constexpr int kLeastMajor = 8;
+  if (properties.major < kLeastMajor)
+    return makeError(Code::unsupported, 624,
+                     "\"" + title + "\" has compute capability " + std::to_string(properties.major) + "." +
+                         std::to_string(properties.minor) + ", " + std::to_string(kLeastMajor) + ".0 is needed",
+                     "--device", "take another GPU (CUDA_VISIBLE_DEVICES), or another device: cpu, fake, sync");
+  ZC_CUDA(gpuHasCode(), "run on \"" + title + "\"");
   if (options.shareProcess)
     ZC_RETURN_IF_ERROR(reachPeers(gpu.ordinal, std::min(count, options.localRanks)));
   Result<void *> word = allocatePinned(sizeof(FirstError));

@@ -41,6 +41,11 @@ bool isLost(cudaError_t status) {
   case cudaErrorHardwareStackError:
   case cudaErrorLaunchFailure:
   case cudaErrorLaunchTimeout:
+  case cudaErrorAssert:
+#if CUDART_VERSION >= 12080
+  case cudaErrorContained:
+  case cudaErrorTensorMemoryLeak:
+#endif
     return true;
   default:
     return false;

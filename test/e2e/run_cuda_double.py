@@ -30,6 +30,33 @@ def checks(*parts):
     return f"on_gpu.py {' '.join(parts)}", run
 
 
+def kernels(filters, machine="", **more):
+    """Exit code, and what is said by tests of kernels, on the double's GPU."""
+    done = double.run_silently(re.sub(r"\W+", "_", f"kernels {filters} {machine} {more}"), [double.programs / "zc-kernel-test", f"--gtest_filter={filters}", "--gtest_brief=1"],
+                               ZC_TEST_DEVICE="cuda", ZC_CUDA_DOUBLE=machine, **more)
+    return done.returncode, done.stdout + done.stderr
+
+
+def few_shapes():
+    """As compute-sanitizer is to see them, each operand in an allocation of its own. Every kernel that a GPU has is called; not by tests of
+    random programs, each of which the host's compiler would take seconds for."""
+    code, said = kernels("-FusedSource*", ZC_TEST_SANITIZER="1")
+    told = re.search(r"^on the GPU: (\d+ of \d+ kernels) were called; not(.*)$", said, re.M)
+    if code or not told or told[2]:
+        raise Case(f"exit code {code}: {told and told[0]}: {said[-2000:]}")
+    return told[1]
+
+
+def beside():
+    """What a kernel writes beside its results is found."""
+    code, said = kernels("Optimizer*:Norm*")
+    if code:
+        raise Case(f"exit code {code}: {said[-2000:]}")
+    code, said = kernels("OptimizerTest.*:Optimizer*", "stray=1")
+    if code != 1 or not re.search(r"kernel '\w+' wrote byte -1 of operand \d", said):
+        raise Case(f"exit code {code} of a kernel that strays: {said[-2000:]}")
+
+
 def trained(machine, device, *flags, more=()):
     return double.trained(double.compiled(2, "--zero-stage", "3", *flags), machine, device, STEPS, ranks=2, more=more)
 
@@ -65,12 +92,15 @@ def without(library, package):
 
 
 stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
+suite.run([("kernels on few shapes", few_shapes), ("kernels that write beside their results", beside)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))
            for flags in ((), OFFLOADED) if flags or "pins" not in machine])
 suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 11\.8, this build is of CUDA \d+\.\d"),
-           refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
+           refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"),
+           refused("capability=75", UNSUPPORTED, r"\"a double's GPU\" has compute capability 7\.5, 8\.0 is needed"),
+           refused("code=0", UNSUPPORTED, "this build has no code for the GPU"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),

@@ -294,6 +294,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
+/// Of its only algorithm.
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute, void *value,
+                                                    size_t bytes, size_t *written) {
+  Algorithm algorithm;
+  std::memcpy(&algorithm, algo->data, sizeof algorithm);
+  if (algorithm.mark != Algorithm::kMark || bytes != sizeof(uint32_t))
+    return wrongly(CUBLAS_STATUS_INVALID_VALUE, "cublasLtMatmulAlgoConfigGetAttribute", "of no algorithm");
+  const uint32_t number = attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM ? 1 : 0;
+  std::memcpy(value, &number, sizeof number);
+  *written = sizeof number;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 /// What is wrong with a call by `algorithm`; empty: nothing.
 static std::string checkCall(const Algorithm &algorithm, const Product &product, const Operands &o,
                              const void *workspace, size_t bytes) {
@@ -353,7 +367,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       std::memset(workspace, 0xa5, bytes);
     run(la, lb, lc, ld, turnsA, turnsB, k, auxLeading, o);
   };
-  return zc::cuda::launchOnHost(call, 1, 1, nullptr, 0, multiply, stream) == cudaSuccess
+  return zc::cuda::launchOnHost(call, 1, 1, 0, nullptr, 0, multiply, stream) == cudaSuccess
              ? CUBLAS_STATUS_SUCCESS
              : CUBLAS_STATUS_EXECUTION_FAILED;
 }

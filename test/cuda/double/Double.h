@@ -45,7 +45,12 @@ struct Options {
   int64_t lost = 0;                       ///< GPU 0 is, at the kernel of this number; 0: never
   int lostAs = cudaErrorECCUncorrectable; ///< what every call says then
   int64_t stuck = 0;                      ///< GPU 0's kernel of this number never ends
+  int64_t stray = 0;                      ///< GPU 0's kernel of this number writes before what it is told of
+  int64_t capability = 90;                ///< of computing, 10 major + minor
+  bool code = true;                       ///< the build has some for these GPUs
 };
+/// Bytes that the threads of a block may share: an H100's.
+constexpr int kMostShared = 227 * 1024;
 const Options &options();
 
 // Every function of CUDA's ends by one of these.
@@ -109,8 +114,9 @@ struct Range {
 /// Where bytes lie that a call is given; ends the program where they lie partly outside of an allocation.
 Range rangeOf(const char *call, const void *bytes, uint64_t count);
 /// What a kernel of `gpu` is told, `count` bytes: no word of it is an address on a GPU that this one does not reach,
-/// nor, of a sum over ranks, of memory that could not be pinned.
-void checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
+/// nor, of a sum over ranks, of memory that could not be pinned. Returns the first address on the GPU itself; null:
+/// none.
+char *checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
 
 /// Of a stream, by a thread.
 struct Capture {

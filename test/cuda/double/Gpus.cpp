@@ -28,6 +28,9 @@ const Options &options() {
     ask("lost", made.lost);
     ask("lostas", made.lostAs);
     ask("stuck", made.stuck);
+    ask("stray", made.stray);
+    ask("capability", made.capability);
+    ask("code", made.code);
     return made;
   }();
   return read;
@@ -142,6 +145,8 @@ static const Named &named(cudaError_t status) {
       {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
       {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
       {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+      {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
+       "no kernel image is available for execution on the device"},
       {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},
       {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"}};
   for (const Named &one : all)
@@ -188,7 +193,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int ordinal) {
   std::strcpy(properties->name,
               ("a double's GPU" + (kind ? " of kind " + std::to_string(kind) : std::string())).c_str());
   properties->totalGlobalMem = static_cast<size_t>(options().memory);
-  properties->major = 9;
+  properties->major = static_cast<int>(options().capability / 10);
+  properties->minor = static_cast<int>(options().capability % 10);
   return checkOrdinal("cudaGetDeviceProperties", ordinal);
 }
 
@@ -200,10 +206,26 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int bytes, int ordinal) {
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int ordinal) {
   ZC_DOUBLE("cudaDeviceGetAttribute");
-  if (attribute != cudaDevAttrComputeCapabilityMajor && attribute != cudaDevAttrComputeCapabilityMinor)
+  switch (attribute) {
+  case cudaDevAttrComputeCapabilityMajor:
+    *value = static_cast<int>(options().capability / 10);
+    break;
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = static_cast<int>(options().capability % 10);
+    break;
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+    *value = kMostShared;
+    break;
+  default:
     undefined("cudaDeviceGetAttribute", "the double does not know attribute " + std::to_string(attribute));
-  *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+  }
   return checkOrdinal("cudaDeviceGetAttribute", ordinal);
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *) {
+  ZC_DOUBLE("cudaFuncGetAttributes");
+  *attributes = {};
+  return ended(options().code ? cudaSuccess : cudaErrorNoKernelImageForDevice);
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int ordinal, int peer) {

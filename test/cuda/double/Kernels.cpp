@@ -42,17 +42,25 @@ namespace zc::cuda {
 /// From compute capability 7.0 on, with a driver of CUDA 12.1 or later.
 constexpr size_t kMostArguments = 32764;
 
-cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, const void *arguments, size_t bytes,
-                         std::function<void(int64_t)> body, cudaStream_t stream) {
+cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, size_t shared, const void *arguments,
+                         size_t bytes, std::function<void(int64_t)> body, cudaStream_t stream) {
   ZC_DOUBLE(call);
+  if (!options().code)
+    return wrong(cudaErrorNoKernelImageForDevice, call, "of a build that has no code for this GPU");
+  if (shared % 16 != 0 || shared + kSharedByReductions > kMostShared)
+    return wrong(cudaErrorInvalidValue, call, "with " + std::to_string(shared) + " bytes that threads share");
   if (blocks == 0 || blocks > 0x7fffffffu || threads == 0 || threads > 1024 || bytes > kMostArguments)
     return wrong(cudaErrorInvalidConfiguration, call,
                  "on " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads is told " +
                      std::to_string(bytes) + " bytes");
-  checkArguments(currentGpu(), call, arguments, bytes);
-  return launched(call, stream, [blocks, body = std::move(body)] {
+  char *told = checkArguments(currentGpu(), call, arguments, bytes);
+  static std::atomic<int64_t> number{0};
+  const bool strays = ++number == options().stray && told;
+  return launched(call, stream, [blocks, body = std::move(body), told, strays] {
     for (unsigned block = 0; block < blocks; ++block)
       body(block);
+    if (strays)
+      told[-1] ^= 1;
   });
 }
 

@@ -86,7 +86,8 @@ Range rangeOf(const char *call, const void *bytes, uint64_t count) {
   return first == memory().allocations.end() ? Range{} : Range{first->second.place, first->second.gpu};
 }
 
-void checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count) {
+char *checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count) {
+  char *first = nullptr;
   for (size_t at = 0; at + sizeof(uintptr_t) <= count; at += sizeof(uintptr_t)) {
     uintptr_t word;
     std::memcpy(&word, static_cast<const char *>(arguments) + at, sizeof word);
@@ -94,8 +95,10 @@ void checkArguments(const Gpu &gpu, const char *what, const void *arguments, siz
       continue;
     std::lock_guard<std::mutex> lock(memory().mutex);
     auto found = memory().find(word);
-    if (found != memory().allocations.end() && found->second.place == Place::device &&
-        found->second.gpu != gpu.ordinal && !gpu.peers.count(found->second.gpu))
+    const bool isDevice = found != memory().allocations.end() && found->second.place == Place::device;
+    if (isDevice && found->second.gpu == gpu.ordinal && !first)
+      first = reinterpret_cast<char *>(word);
+    if (isDevice && found->second.gpu != gpu.ordinal && !gpu.peers.count(found->second.gpu))
       undefined(what, "of GPU " + std::to_string(gpu.ordinal) + " is told of memory of GPU " +
                           std::to_string(found->second.gpu) + ", which it does not reach");
     // Of sums over ranks, which are all zeroes but for what they are told: between a body's members lies what was in
@@ -104,6 +107,7 @@ void checkArguments(const Gpu &gpu, const char *what, const void *arguments, siz
       if (word >= begin && word < begin + bytes && std::strstr(what, "OrderedSum"))
         undefined(what, "is told of memory of the host that could not be pinned");
   }
+  return first;
 }
 
 } // namespace zc::doubled
