@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Derivatives where finite differences cannot see them, at kinks, poles and saturated values: one step of SGD with rate 1 on w,
+"""Derivatives where finite differences cannot see them, at kinks, poles and saturated values, of samples at positions and of Fourier
+transforms, and of what torch.export's trace alone says: one step of SGD with rate 1 on w,
 where h = x w with x = 1 element by element, against the gradients that torch gives."""
-import pathlib, sys
+import cmath, math, pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
@@ -21,7 +22,7 @@ def numbers(name, values, shape=None):
     return tensor([len(values)] if shape is None else shape, FLOAT, values, name)
 
 
-def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs=(), loss=None, initializers=(), fixed=(), **kinds):
+def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs=(), loss=None, initializers=(), fixed=(), tolerance=2e-6, **kinds):
     """`nodes` compute "y" of "h", of which the loss is the sum, or what `flags` make a loss of."""
     stem, shape = name.replace(" ", "-").replace(",", ""), shape or [len(w)]
     path, batch = suite.dir / f"{stem}.onnx", suite.dir / f"{stem}.safetensors"
@@ -37,7 +38,7 @@ def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs
     weights = suite.dir / f"{stem}-after.safetensors"
     suite.tool("zero-run", "export", suite.dir / stem / "final", "--safetensors", weights)
     after = read_safetensors(weights)["w"][2]
-    same_numbers(name, [a - b for a, b in zip(w, after)], gradient)
+    same_numbers(name, [a - b for a, b in zip(w, after)], gradient, tolerance)
     if loss is not None:
         same_numbers(name + ", the loss", [metrics[0]["loss"]], [loss])
 
@@ -162,5 +163,87 @@ cases += [
                                                   [-45.0, -227.25, 512.4979, -192.5587], 196.9344, initializers=[AXES, numbers("k", [1.0, -0.5], [1, 1, 2])])),
     ("a slope whose slope is not known", unknown_second),
 ]
+# Two positions in an image of 2 x 3, within and beyond it; at its edges; and what the image gets: mode, padding, align_corners, then the
+# gradient and the loss of each.
+SAMPLES = [
+    ("bilinear", "zeros", 0, [2.1, 1.7, 0.0, 0.0], 1.16, [0.375, -0.25, -6.0, 4.0], 2.125, [0.12, 0.08, 0.0, 0.48, 0.32, 0.0], -0.06),
+    ("bilinear", "zeros", 1, [0.575, 1.4, -7.5, -1.5], 3.27, [2.5, -0.25, -8.0, -5.0], 8.5, [0.14, 0.21, 0.57, 0.26, 0.39, 0.03], 0.915),
+    ("bilinear", "border", 0, [2.1, 1.7, 0.0, 0.0], 9.16, [0.0, 0.0, 0.0, 0.0], 8.5, [0.12, 0.08, 2.0, 0.48, 0.32, 0.0], 3.94),
+    ("bilinear", "border", 1, [0.575, 1.4, 0.0, -5.0], 8.52, [0.0, 0.0, 0.0, 0.0], 8.5, [0.14, 0.21, 1.9, 0.26, 0.39, 0.1], 3.68),
+    ("bilinear", "reflection", 0, [2.1, 1.7, -18.0, 0.0], 2.56, [0.0, 0.0, 0.0, 0.0], 8.5, [0.12, 1.18, 0.9, 0.48, 0.32, 0.0], 0.64),
+    ("bilinear", "reflection", 1, [0.575, 1.4, -11.0, 2.0], 0.82, [0.0, 0.0, 0.0, 0.0], 8.5, [0.14, 1.54, 0.57, 0.26, 0.46, 0.03], -0.45),
+    ("nearest", "zeros", 0, [0.0, 0.0, 0.0, 0.0], 0.5, [0.0, 0.0, 0.0, 0.0], 8.0, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0], 0.25),
+    ("nearest", "zeros", 1, [0.0, 0.0, 0.0, 0.0], 3.0, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0], -0.5),
+    ("nearest", "border", 0, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 0.0, 2.0, 1.0, 0.0, 0.0], 4.25),
+    ("nearest", "border", 1, [0.0, 0.0, 0.0, 0.0], 11.0, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 0.0, 2.0, 0.0, 1.0, 0.0], 3.5),
+    ("nearest", "reflection", 0, [0.0, 0.0, 0.0, 0.0], -3.5, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 2.0, 0.0, 1.0, 0.0, 0.0], -1.75),
+    ("nearest", "reflection", 1, [0.0, 0.0, 0.0, 0.0], -1.0, [0.0, 0.0, 0.0, 0.0], 8.5, [0.0, 2.0, 0.0, 0.0, 1.0, 0.0], -2.5),
+    ("bicubic", "zeros", 0, [3.6342, 1.9446, 1.966477, -0.8169356], 1.070257, [-0.1538086, 0.1259766, -10.54688, 7.054688], 3.143066, [0.144, 0.092, -0.134685, 0.6624, 0.4232, -0.04819725], -0.4076659),
+    ("bicubic", "zeros", 1, [0.7317586, 2.339897, -11.25827, -0.7185797], 4.134165, [2.25, -0.375, 3.0, -0.75], 8.5, [0.1806219, 0.1887293, 0.6065248, 0.3578656, 0.5562541, -0.05720695], 0.8401601),
+    ("bicubic", "border", 0, [3.35718, 2.33046, 0.0, 0.9], 10.4237, [-0.8481445, 0.1904297, -3.902344, 2.226562], 10.40869, [0.107712, 0.08096, 2.203328, 0.504288, 0.37904, -0.275328], 3.903112),
+    ("bicubic", "border", 1, [0.8027728, 2.153036, -2.775403, -4.494291], 9.284953, [1.875, -0.1875, 9.0, -3.75], 8.5, [0.1291797, 0.14893, 1.976203, 0.2588202, 0.47657, 0.01029728], 3.709931),
+    ("bicubic", "reflection", 0, [3.35718, 2.33046, -27.96542, 0.3370172], 1.652463, [0.0, 0.0, 0.0, 0.0], 12.57227, [-0.1332293, 1.634504, 1.034726, 0.5410418, 0.1420587, -0.2191005], 0.1039129),
+    ("bicubic", "reflection", 1, [1.389431, 2.422875, -15.24887, 0.6680044], 0.5692737, [0.0, 0.0, 0.0, 0.0], 8.5, [-0.08929637, 1.739206, 0.6173404, 0.3287964, 0.476794, -0.07284037], -0.8146319),
+]
+W6 = [0.5, -1.0, 2.0, 0.25, -0.5, 1.5]
+POSITIONS, EDGES = [-0.4, 0.3, 1.7, -0.9], [-1.0, 1.0, 1.0, -1.0]
+
+
+def sampled(name, x, grid, mode, padding, corners, w, shape, gradient, loss, **kinds):
+    nodes = [node("GridSample", [x, grid], ["s"], "/sample", mode=mode, padding_mode=padding, align_corners=corners), node("Mul", ["s", "c"], ["y"], "/y")]
+    step(name, nodes, w, gradient, shape=shape, loss=loss, opset=16, **{**kinds, "initializers": [*kinds["initializers"], numbers("c", [1.0, 2.0])]})
+
+
+for mode, padding, corners, at, at_loss, edge, edge_loss, image, image_loss in SAMPLES:
+    how = (mode, padding, corners)
+    name = f"{mode} samples, {padding}{', corners' * corners}"
+    of = {"initializers": [numbers("image", [1.0, -2.0, 4.0, 0.5, 3.0, -1.0], [1, 1, 2, 3])]}
+    to = {"initializers": [numbers("grid", POSITIONS, [1, 1, 2, 2])]}
+    if mode == "bicubic":  # its weights are sums of large terms that cancel
+        of["tolerance"] = to["tolerance"] = 2e-5
+    if mode != "nearest":  # of which no position has a gradient
+        cases += [
+            (name, lambda n=name, h=how, g=at, l=at_loss, k=of: sampled(n, "image", "h", *h, POSITIONS, [1, 1, 2, 2], g, l, **k)),
+            (name + ", edges", lambda n=name, h=how, g=edge, l=edge_loss, k=of: sampled(n + ", edges", "image", "h", *h, EDGES, [1, 1, 2, 2], g, l, **k)),
+        ]
+    cases.append((name + ", image", lambda n=name, h=how, g=image, l=image_loss, k=to: sampled(n + ", image", "h", "grid", *h, W6, [1, 1, 2, 3], g, l, **k)))
+# What torch.export's trace says beside a node, and the node does not.
+LABELS = [ints("labels", [2, 0])]
+PROBABILITIES = [numbers("q", [0.2, 0.3, 0.5, 1.0, 0.0, 0.0], [2, 3])]
+entropy = lambda labels, smoothing, *more, **attributes: [  # noqa: E731
+    node("SoftmaxCrossEntropyLoss", ["h", labels, *more], ["y"], "/loss", **attributes) +
+    data(9, data(1, "pkg.torch.onnx.fx_node") + data(2, f"%y : [num_users=1] = call_function[target=torch.ops.aten.cross_entropy_loss.default]"
+                                                        f"(args = (%h, %t, None, 1, -100, {smoothing}), kwargs = {{}})"))]
+SMOOTHED = (
+    ("smoothed labels", entropy("labels", 0.1), [0.07097853, 0.00288962, -0.07386815, -0.3659153, 0.03092493, 0.3349903], 0.9882982, LABELS),
+    ("smoothed labels with weights", entropy("labels", 0.2, "weights"), [0.02956705, -0.07237469, 0.04280764, -0.4389647, -0.02331824, 0.462283], 1.577676,
+     [*LABELS, numbers("weights", [1.0, 2.0, 0.5])]),
+    ("smoothed labels, one ignored", entropy("labels", 0.1, ignore_index=-100), [0.1419571, 0.00577924, -0.1477363, 0.0, 0.0, 0.0], 0.3913113,
+     [ints("labels", [2, -100])]),
+    ("probabilities as labels", entropy("q", 0.0), [-0.0123548, -0.1304437, 0.1427985, -0.3992486, 0.0475916, 0.351657], 1.521632, PROBABILITIES),
+    ("smoothed probabilities", entropy("q", 0.1), [-0.01902147, -0.1321104, 0.1511319, -0.3659153, 0.03092493, 0.3349903], 1.528298, PROBABILITIES),
+)
+cases += [(name, lambda n=name, a=nodes, g=gradient, l=loss, i=initializers: step(n, a, W6, g, shape=[2, 3], loss=l, initializers=i))
+          for name, nodes, gradient, loss, initializers in SMOOTHED]
+cases += [("a traced detach", lambda: step("a traced detach", [traced("detach.default", "Identity", ["h"], ["d"], "/detach"), node("Mul", ["h", "d"], ["y"], "/y")],
+                                           W, W, loss=5.3125)),
+          ("a transform", lambda: step("a transform", [node("Reshape", ["h", "signal"], ["s"], "/signal"), node("DFT", ["s"], ["f"], "/dft", axis=1, onesided=1),
+                                                       node("Mul", ["f", "f"], ["power"], "/power"), node("Mul", ["power", "c"], ["y"], "/y")], W6,
+                                       [7.0, -12.0, 23.5, 3.0, -6.5, 18.0], loss=46.75, opset=17,
+                                       initializers=[ints("signal", [1, 6, 1]), numbers("c", [1.0, 2.0])]))]
+
+
+def long_transform(n):
+    """Of a number with factors it is made of short ones, of a prime one product: against the sums themselves."""
+    w = [math.sin(3.0 * j) / n for j in range(n)]
+    spectrum = [sum(w[j] * cmath.exp(-2j * math.pi * (j * k % n) / n) for j in range(n)) for k in range(n)]
+    gradient = [sum(2 * z.real * math.cos(t) - 4 * z.imag * math.sin(t) for k, z in enumerate(spectrum) for t in [2 * math.pi * (j * k % n) / n])
+                for j in range(n)]
+    step(f"transform of {n}", [node("Reshape", ["h", "signal"], ["s"], "/signal"), node("DFT", ["s"], ["f"], "/dft", axis=1),
+                               node("Mul", ["f", "f"], ["power"], "/power"), node("Mul", ["power", "c"], ["y"], "/y")], w, gradient,
+         loss=sum(z.real ** 2 + 2 * z.imag ** 2 for z in spectrum), opset=17, initializers=[ints("signal", [1, n, 1]), numbers("c", [1.0, 2.0])])
+
+
+cases += [(f"a transform of {n}", lambda n=n: long_transform(n)) for n in (67, 96, 134)]
 suite.run(cases)
 suite.finish()

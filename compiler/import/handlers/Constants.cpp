@@ -181,10 +181,16 @@ void trilu(Node &node) {
   node.set(node.make<SelectOp>({keep, x, node.scalar(0, elementOf(x))}));
 }
 
-void identity(Node &node) { node.setBinding(0, node.binding(0)); }
-
 /// What `zero export` writes for torch's detach.
 void detach(Node &node) { node.set(Expr(node, node.input(0)).detached()); }
+
+/// torch.export writes a detach as an identity.
+void identity(Node &node) {
+  Binding binding = node.binding(0);
+  if (isFloat(binding.value) && node.tracedCall("aten.detach"))
+    return detach(node);
+  node.setBinding(0, binding);
+}
 
 } // namespace
 

@@ -25,11 +25,7 @@ template <typename OpT> void variadic(Node &node) { node.set(chain<OpT>(node)); 
 
 /// torch.export writes clamp, clamp_min and clamp_max with tensors as Max and Min; what it was stands in the trace
 /// beside the node. At a bound x has all of the derivative, of which a maximum would give the bound half.
-bool isTracedClamp(Node &node) {
-  return node.numInputs() == 2 && llvm::any_of(node.proto.metadata_props(), [](const auto &entry) {
-           return entry.key() == "pkg.torch.onnx.fx_node" && llvm::StringRef(entry.value()).contains("aten.clamp");
-         });
-}
+bool isTracedClamp(Node &node) { return node.numInputs() == 2 && node.tracedCall("aten.clamp"); }
 void minimum(Node &node) {
   if (!isTracedClamp(node))
     return variadic<MinOp>(node);

@@ -31,6 +31,9 @@ const HandlerTable &zc::importer::allHandlers() {
     addRotaryHandlers(t);
     addQuantizeHandlers(t);
     addResizeHandlers(t);
+    addGridSampleHandlers(t);
+    addFourierHandlers(t);
+    addCol2ImHandlers(t);
     addRecurrentHandlers(t);
     return t;
   }();

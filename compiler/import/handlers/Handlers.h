@@ -33,6 +33,9 @@ void addEinsumHandlers(HandlerTable &table);
 void addRotaryHandlers(HandlerTable &table);
 void addQuantizeHandlers(HandlerTable &table);
 void addResizeHandlers(HandlerTable &table);
+void addGridSampleHandlers(HandlerTable &table);
+void addFourierHandlers(HandlerTable &table);
+void addCol2ImHandlers(HandlerTable &table);
 void addRecurrentHandlers(HandlerTable &table);
 
 } // namespace zc::importer

@@ -20,21 +20,12 @@ void checkIndices(Node &node, Value indices, int64_t size) {
 }
 
 /// torch's Embedding with a padding_idx leaves out one row's gradient, a word that ONNX's Gather does not have. It is
-/// the third argument in the trace that torch.export writes beside a node:
-/// "... target=torch.ops.aten.embedding.default](args = (%weight, %ids, 0), kwargs = {})".
+/// the third argument in torch.export's trace.
 std::optional<int64_t> tracedPadding(Node &node, int64_t rows) {
-  for (const zc::onnxpb::StringStringEntry &entry : node.proto.metadata_props()) {
-    if (entry.key() != "pkg.torch.onnx.fx_node")
-      continue;
-    llvm::SmallVector<llvm::StringRef> arguments;
-    llvm::StringRef(entry.value())
-        .split("aten.embedding.default](args = (")
-        .second.split(')')
-        .first.split(arguments, ", ");
-    int64_t index = 0;
-    if (arguments.size() > 2 && !arguments[2].getAsInteger(10, index) && index >= 0 && index < rows)
-      return index;
-  }
+  auto arguments = node.tracedCall("aten.embedding.default");
+  int64_t index = 0;
+  if (arguments && arguments->size() > 2 && !(*arguments)[2].getAsInteger(10, index) && index >= 0 && index < rows)
+    return index;
   return std::nullopt;
 }
 

@@ -11,13 +11,6 @@ namespace {
 
 //===-- classes ----------------------------------------------------------------===//
 
-int64_t countOf(llvm::ArrayRef<int64_t> dims) {
-  int64_t count = 1;
-  for (int64_t d : dims)
-    count *= d;
-  return count;
-}
-
 /// [N, C, d1, ...] -> [N d1 ..., C]
 Value rowsOfClasses(Node &node, Value x) {
   int64_t rank = rankOf(x), classes = dimsOf(x)[1];
@@ -29,12 +22,18 @@ Value rowsOfClasses(Node &node, Value x) {
   return node.reshape(node.transpose(x, permutation), {rows, classes});
 }
 
-bool check(Node &node, const ClassLoss &loss) {
+bool hasProbabilities(const ClassLoss &loss) {
+  return isFloat(loss.labels) && dimsOf(loss.labels) == dimsOf(loss.scores);
+}
+
+bool check(Node &node, const ClassLoss &loss, bool mayHaveProbabilities) {
   llvm::SmallVector<int64_t> wanted(dimsOf(loss.scores));
   if (wanted.size() >= 2)
     wanted.erase(wanted.begin() + 1);
   bool isIndex = llvm::isa_and_nonnull<mlir::IntegerType>(elementOf(loss.labels));
-  if (rankOf(loss.scores) < 2 || dimsOf(loss.labels) != llvm::ArrayRef<int64_t>(wanted) || !isIndex)
+  bool fits =
+      isIndex ? dimsOf(loss.labels) == llvm::ArrayRef<int64_t>(wanted) : mayHaveProbabilities && hasProbabilities(loss);
+  if (rankOf(loss.scores) < 2 || !fits)
     node.invalid("scores " + shapeText(dimsOf(loss.scores)) + " and labels " + shapeText(dimsOf(loss.labels)) +
                  (isIndex ? "" : " of no integer type") + " do not match");
   else if (loss.weights && dimsOf(loss.weights) != dimsOf(loss.scores).slice(1, 1))
@@ -48,6 +47,32 @@ bool check(Node &node, const ClassLoss &loss) {
 Value makeFused(Node &node, Value logits, Value labels, const ClassLoss &loss) {
   return node.make<CrossEntropyOp>(
       {logits, labels}, node.attrs().integer("ignore_index", loss.ignoreIndex).flag("sum", loss.reduction == "sum"));
+}
+
+/// Row by row -sum over c of w[c] p[c] log q[c], where p is a row of probabilities, or null: 1 everywhere.
+Value againstAll(Node &node, Value logProbabilities, Value probabilities, const ClassLoss &loss) {
+  Expr terms(node, logProbabilities);
+  if (probabilities)
+    terms = terms * Expr(node, probabilities);
+  if (loss.weights)
+    terms = terms * Expr(node, loss.weights).cast(terms.element());
+  return -Expr(node, node.make<ReduceSumOp>({terms}, node.attrs().ints("axes", {1})));
+}
+
+/// Labels that are probabilities: torch's mean is over rows, whatever the weights.
+Value fromProbabilities(Node &node, Value logProbabilities, const ClassLoss &loss) {
+  int64_t rows = dimsOf(logProbabilities)[0];
+  double classes = static_cast<double>(dimsOf(loss.scores)[1]);
+  Expr labels(node, node.cast(rowsOfClasses(node, loss.labels), elementOf(logProbabilities)));
+  if (loss.smoothing != 0)
+    labels = labels * (1 - loss.smoothing) + loss.smoothing / classes;
+  Value each = againstAll(node, logProbabilities, labels, loss);
+  llvm::SmallVector<int64_t> shape(dimsOf(loss.labels));
+  shape.erase(shape.begin() + 1);
+  if (loss.reduction == "none")
+    return node.reshape(each, shape);
+  Expr sum(node, node.make<ReduceSumOp>({each}, node.attrs().ints("axes", {0})));
+  return loss.reduction == "sum" ? sum : sum / static_cast<double>(rows);
 }
 
 /// Row by row, from log-probabilities [rows, C]: what the fused operation does not do.
@@ -66,6 +91,9 @@ Value makePicked(Node &node, Value logProbabilities, Value labels, const ClassLo
     node.pickedRows().countAs(weight, labels);
   if (loss.weights)
     each = node.make<MulOp>({each, weight});
+  if (loss.smoothing != 0)
+    each = (1 - loss.smoothing) * Expr(node, each) +
+           loss.smoothing / static_cast<double>(classes) * Expr(node, againstAll(node, logProbabilities, {}, loss));
   if (loss.ignoreIndex != nothingIgnored) {
     Value ignored = node.make<EqualOp>({labels, node.scalar(static_cast<double>(loss.ignoreIndex), elementOf(labels))});
     Value zero = node.scalar(0, element);
@@ -150,16 +178,20 @@ constexpr NamedLoss losses[] = {
 } // namespace
 
 Value zc::importer::crossEntropy(Node &node, const ClassLoss &loss) {
-  if (!check(node, loss))
+  if (!check(node, loss, true))
     return {};
-  Value logits = rowsOfClasses(node, loss.scores), labels = node.reshape(loss.labels, {countOf(dimsOf(loss.labels))});
-  if (!loss.weights && loss.reduction != "none")
+  Value logits = rowsOfClasses(node, loss.scores);
+  auto logProbabilities = [&] { return node.make<LogSoftmaxOp>({logits}, node.attrs().integer("axis", 1)); };
+  if (hasProbabilities(loss))
+    return fromProbabilities(node, logProbabilities(), loss);
+  Value labels = node.reshape(loss.labels, {countOf(dimsOf(loss.labels))});
+  if (!loss.weights && loss.reduction != "none" && loss.smoothing == 0)
     return makeFused(node, logits, labels, loss);
-  return makePicked(node, node.make<LogSoftmaxOp>({logits}, node.attrs().integer("axis", 1)), labels, loss);
+  return makePicked(node, logProbabilities(), labels, loss);
 }
 
 Value zc::importer::negativeLogLikelihood(Node &node, const ClassLoss &loss) {
-  if (!check(node, loss))
+  if (!check(node, loss, false))
     return {};
   Value labels = node.reshape(loss.labels, {countOf(dimsOf(loss.labels))});
   auto logSoftmax = loss.scores.getDefiningOp<LogSoftmaxOp>();

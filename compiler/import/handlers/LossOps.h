@@ -8,14 +8,17 @@ namespace zc::importer {
 /// No label has this value.
 constexpr int64_t nothingIgnored = INT64_MIN;
 
-/// Classes are dimension 1 of `scores` [N, C, d1, ...]; `labels` [N, d1, ...] are i64 or i32; `weights` [C] or null.
+/// Classes are dimension 1 of `scores` [N, C, d1, ...]; `labels` [N, d1, ...] are i64 or i32, or probabilities of the
+/// classes, of the scores' shape; `weights` [C] or null.
 struct ClassLoss {
   mlir::Value scores, labels, weights;
   int64_t ignoreIndex = nothingIgnored;
   std::string reduction = "mean"; ///< none, sum, or mean: sum / (weight of the labels that count)
+  double smoothing = 0;           ///< this share of each label goes to all classes alike
 };
 
-/// ONNX SoftmaxCrossEntropyLoss-13: -w[label] log softmax(scores)[label]. Null on errors, which stick to the node.
+/// ONNX SoftmaxCrossEntropyLoss-13: -w[label] log softmax(scores)[label], and what torch's cross_entropy has beyond it:
+/// probabilities as labels, and smoothing. Null on errors, which stick to the node.
 mlir::Value crossEntropy(Node &node, const ClassLoss &loss);
 /// ONNX NegativeLogLikelihoodLoss-13: -w[label] scores[label]; behind a log-softmax the cross-entropy of its operand.
 mlir::Value negativeLogLikelihood(Node &node, const ClassLoss &loss);

@@ -8,9 +8,21 @@ using mlir::Value;
 
 namespace {
 
+/// torch.export writes cross_entropy without its label_smoothing, which is the sixth argument in its trace.
+double tracedSmoothing(Node &node) {
+  auto arguments = node.tracedCall("aten.cross_entropy_loss");
+  double share = 0;
+  bool isThere = arguments && arguments->size() > 5 && !(*arguments)[5].getAsDouble(share);
+  return isThere && share > 0 && share <= 1 ? share : 0;
+}
+
 ClassLoss read(Node &node) {
-  return {node.input(0), node.input(1), node.input(2), node.intAttr("ignore_index", nothingIgnored),
-          node.stringAttr("reduction", "mean")};
+  return {node.input(0),
+          node.input(1),
+          node.input(2),
+          node.intAttr("ignore_index", nothingIgnored),
+          node.stringAttr("reduction", "mean"),
+          tracedSmoothing(node)};
 }
 
 void softmaxCrossEntropy(Node &node) {

@@ -10,13 +10,6 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-int64_t product(llvm::ArrayRef<int64_t> dims) {
-  int64_t n = 1;
-  for (int64_t d : dims)
-    n *= d;
-  return n;
-}
-
 /// Attribute until `inputSince`, then input `index`.
 Dims axesOf(Node &node, int64_t inputSince, unsigned index) {
   if (node.opset < inputSince)
@@ -70,7 +63,7 @@ void reshape(Node &node) {
     return node.unsupported(countsNothing);
   if (node.failed())
     return;
-  int64_t elements = product(dimsOf(x));
+  int64_t elements = countOf(dimsOf(x));
   if (inferred >= 0 && known != 0)
     shape[inferred] = elements / known;
   if (inferred >= 0 ? known == 0 || elements % known != 0 : elements != known)
@@ -89,7 +82,7 @@ void flatten(Node &node) {
   if (axis < -rank || axis > rank)
     return node.invalid("axis " + std::to_string(axis) + " is outside the rank " + std::to_string(rank));
   axis += axis < 0 ? rank : 0;
-  node.set(node.reshape(node.input(0), {product(dims.take_front(axis)), product(dims.drop_front(axis))}));
+  node.set(node.reshape(node.input(0), {countOf(dims.take_front(axis)), countOf(dims.drop_front(axis))}));
 }
 
 void squeeze(Node &node) {

@@ -13,13 +13,6 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-int64_t product(llvm::ArrayRef<int64_t> dims) {
-  int64_t result = 1;
-  for (int64_t d : dims)
-    result *= d;
-  return result;
-}
-
 /// Attributes that all window operators share, one entry per spatial dimension; auto_pad already resolved.
 class Windows {
 public:
@@ -204,10 +197,10 @@ Value wholeIndices(Node &node, Value indices, llvm::ArrayRef<int64_t> in, bool c
     }
     position = column;
   }
-  int64_t planes = product(dimsOf(indices).take_front(2));
+  int64_t planes = countOf(dimsOf(indices).take_front(2));
   auto type = mlir::RankedTensorType::get({planes}, i64);
   Value first = node.make<IotaOp>(
-      {}, node.attrs().type("type", type).real("start", 0).real("delta", static_cast<double>(product(in))));
+      {}, node.attrs().type("type", type).real("start", 0).real("delta", static_cast<double>(countOf(in))));
   Dims shape(rankOf(indices), 1);
   shape[0] = dimsOf(indices)[0];
   shape[1] = dimsOf(indices)[1];
@@ -319,7 +312,7 @@ Value planesOf(Node &node, Dims &shape) {
   }
   shape.assign(dimsOf(x).begin(), dimsOf(x).begin() + 2);
   shape.append(rankOf(x) - 2, 1);
-  return node.reshape(x, {dimsOf(x)[0], dimsOf(x)[1], product(dimsOf(x).drop_front(2))});
+  return node.reshape(x, {dimsOf(x)[0], dimsOf(x)[1], countOf(dimsOf(x).drop_front(2))});
 }
 
 /// A window over the whole plane: the first maximum has the gradient, as in torch's adaptive_max_pool.

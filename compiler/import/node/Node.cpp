@@ -171,6 +171,18 @@ HostTensor Node::elementAttr(llvm::StringRef name, HostTensor fallback) {
   read->dims.clear();
   return std::move(*read);
 }
+std::optional<llvm::SmallVector<llvm::StringRef>> Node::tracedCall(llvm::StringRef call) const {
+  for (const onnxpb::StringStringEntry &entry : proto.metadata_props()) {
+    llvm::StringRef trace = entry.value();
+    if (entry.key() != "pkg.torch.onnx.fx_node" || !trace.contains(("target=torch.ops." + call).str()))
+      continue;
+    llvm::SmallVector<llvm::StringRef> arguments;
+    trace.split("](args = (").second.split(')').first.split(arguments, ", ");
+    return arguments;
+  }
+  return std::nullopt;
+}
+
 const onnxpb::Graph *Node::graphAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrGraph);
   if (!a && !failed())

@@ -66,6 +66,9 @@ public:
   const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
   /// The one element of a tensor, as a scalar; `fallback` where the attribute is not given.
   HostTensor elementAttr(llvm::StringRef name, HostTensor fallback);
+  /// The arguments of torch's function `call` ("aten.clamp": "aten.clamp_min.default" too), where the trace that
+  /// torch.export writes beside a node says that it was one: "... target=torch.ops.CALL](args = (%x, 0), kwargs = {})".
+  std::optional<llvm::SmallVector<llvm::StringRef>> tracedCall(llvm::StringRef call) const;
   /// Missing: bad input.
   const onnxpb::Graph *graphAttr(llvm::StringRef name);
 
@@ -174,6 +177,13 @@ constexpr const char *countsNothing =
 /// Shape and element type; empty and null for a null value.
 llvm::ArrayRef<int64_t> dimsOf(mlir::Value value);
 inline int64_t rankOf(mlir::Value value) { return dimsOf(value).size(); }
+/// The elements of a tensor of that shape.
+inline int64_t countOf(llvm::ArrayRef<int64_t> dims) {
+  int64_t count = 1;
+  for (int64_t d : dims)
+    count *= d;
+  return count;
+}
 mlir::Type elementOf(mlir::Value value);
 inline bool isFloat(mlir::Value value) { return llvm::isa_and_nonnull<mlir::FloatType>(elementOf(value)); }
 /// Pieces of given sizes along an axis; sizes that do not add up are bad input.
