@@ -465,6 +465,9 @@ def main():
     rounds = options.rounds
     if not TORCH:
         print("bench: no python in ZC_TORCH_PYTHON, PEERS_HOME or build/torch: peers are not measured", file=sys.stderr)
+    if os.sched_getscheduler(0) in (os.SCHED_RR, os.SCHED_FIFO):
+        print("bench: threads of one real-time priority wait until another's slice (100 ms) is over: what queues do beside each other "
+              "(C3, host, overlap, nvme) is measured without it, by nice -n -18", file=sys.stderr)
     failed = False
     with tempfile.TemporaryDirectory(prefix="zc-bench", dir=options.dir) as folder:
         for name in options.names or BENCHES:
