@@ -2,6 +2,7 @@
 #include "kernels/cuda/CoreTiles.h"
 #include "runtime/base/StridedView.h"
 #include "test/kernels/FastTest.h"
+#include "test/support/Sanitized.h"
 
 namespace zc::test {
 namespace {
@@ -253,7 +254,10 @@ TEST(FastAttention, takesMasksOfAnyBroadcastShape) {
 
 /// Of a table that is trained: one for all samples, for all heads, grouped ones, blocks that `causal` leaves out.
 TEST(FastAttention, givesTheGradientOfItsMask) {
-  for (const Ints &mask : {Ints{1, 4, 140, 266}, Ints{2, 4, 140, 266}, Ints{2, 1, 140, 266}, Ints{1, 1, 140, 266}})
+  std::vector<Ints> masks = {{1, 4, 140, 266}, {2, 1, 140, 266}};
+  if (!kIsSanitized)
+    masks.insert(masks.end(), {{2, 4, 140, 266}, {1, 1, 140, 266}});
+  for (const Ints &mask : masks)
     for (bool causal : {false, true})
       for (DType type : {DType::f32, DType::bf16})
         expectAttentionMatches({{2, 4, 140, 8}, {2, 2, 266, 8}, {2, 2, 266, 8}, mask, DType::f32, causal}, type);

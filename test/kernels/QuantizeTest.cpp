@@ -1,6 +1,7 @@
 // Block quantization (ZeRO++): bounds and corners of the plain kernels, the fast ones equal to them bit for bit.
 #include "kernels/Quantized.h"
 #include "test/kernels/KernelTest.h"
+#include "test/support/Sanitized.h"
 
 namespace zc::test {
 namespace {
@@ -315,7 +316,7 @@ TEST(Quantize, blocksOfThreadsEqualPlainWhereverOperandsLie) {
   };
   for (DType type : {DType::f32, DType::bf16, DType::f16})
     for (int64_t bits : {8, 4})
-      for (int64_t block : {8, 24, 64, 128, 512, 1000, 4096, 4104})
+      for (int64_t block : kIsSanitized ? Ints{8, 24, 4104} : Ints{8, 24, 64, 128, 512, 1000, 4096, 4104})
         for (int64_t n : {8, 104, 131, 8264}) {
           SCOPED_TRACE(std::to_string(bits) + " bits, block " + std::to_string(block) + ", n " + std::to_string(n));
           const Grid grid{2, 3};

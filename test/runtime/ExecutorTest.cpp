@@ -7,6 +7,7 @@
 #include "test/runtime/ExpectOk.h"
 #include "test/runtime/RunPlan.h"
 #include "test/runtime/TestPlan.h"
+#include "test/support/Sanitized.h"
 
 #include <atomic>
 #include <gtest/gtest.h>
@@ -148,7 +149,7 @@ TEST(Executor, AFailureWhilePublishingIsFoundInEitherPlace) {
 
 TEST(Executor, RandomPlansGiveTheSameBitsOnAllDevices) {
   std::string last;
-  for (uint32_t seed = 100; seed < 300; ++seed) {
+  for (uint32_t seed = 100; seed < (test::kIsSanitized ? 150u : 300u); ++seed) {
     planpb::Plan plan = test::randomPlan(seed, 60, 1 + seed % 3);
     expectOk(addWaits(plan));
     Outcome sync, cpu, fake;

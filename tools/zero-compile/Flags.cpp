@@ -157,7 +157,7 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));
   if (flags.automatic && c.strategy.schedule.budgets.device == 0)
-    return optionError("--auto chooses within a budget", "device-mem");
+    return optionError("--auto chooses within a budget: --device-mem says what a rank has of its device", "device-mem");
   if (flags.explainSharding && c.strategy.shard.model < 2)
     return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   if (flags.automatic)
