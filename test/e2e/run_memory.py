@@ -80,9 +80,8 @@ def by_openblas(plan, threads):
     return path
 
 
-def steady_step(name, small, more, threads, precision):
-    """Calls of malloc and its kin in a steady step, by the difference of runs of two lengths. What a process calls at its beginning and
-    end differs from run to run, in two clusters 500 apart for a ResNet in bf16: the least of a few is compared, over many more steps."""
+def steady_step(name, small, steps, threads, precision):
+    """Calls of malloc and its kin, of all threads, while steps from the third on run."""
     counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
     if counter is None:
         raise Case("libcount_malloc.so is not built")
@@ -90,17 +89,15 @@ def steady_step(name, small, more, threads, precision):
     plan = suite.dir / f"{run}.plan"
     suite.tool("zero-compile", path, "--precision", precision, "-o", plan)
     products = by_openblas(plan, threads) if (name, precision) == ("head", "fp32") else "none"
-    least = {3: float("inf"), 3 + more: float("inf")}
-    for _ in range(4):
-        for steps in least:
-            environment = {**os.environ, **core_type(), "LD_PRELOAD": str(counter), "ZC_COUNT_MALLOC": str(suite.dir / f"{run}.mallocs")}
-            command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
-                       "--no-final", "--products", products, "--out", suite.dir / f"{run}-{steps}", "--overwrite"]
-            subprocess.run(list(map(str, command)), check=True, env=environment, capture_output=True)
-            least[steps] = min(least[steps], int((suite.dir / f"{run}.mallocs").read_text().split()[0]))
-        if least[3 + more] - least[3] < more / 2:
-            return f"{least[3 + more] - least[3]} more in {more} steps"
-    raise Case(f"{more} steps allocate {least[3 + more] - least[3]} times")
+    command = [suite.bin / "zero-run", plan, "--threads", threads, "--steps", steps, "--data", path.with_suffix(".safetensors"), "--quiet",
+               "--no-final", "--products", products, "--out", suite.dir / run]
+    for control, expected in (({}, 0), ({"ZC_COUNT_ITSELF": "1"}, steps - 2)):
+        done = subprocess.run([*map(str, command), "--overwrite"], check=True, capture_output=True,
+                              env={**os.environ, **core_type(), "LD_PRELOAD": str(counter), **control})
+        calls = json.loads(done.stdout.splitlines()[-1])["steady_allocations"]
+        if calls != expected:
+            raise Case(f"{steps - 2} steps allocate {calls} times, of which {expected} are the counter's")
+    return f"{steps - 2} steps"
 
 
 def long_sequences(target):
@@ -124,10 +121,10 @@ for name in MODELS:
 cases.append(("resnet bf16", lambda: bounded("resnet", 1, False, "--precision", "bf16")))
 if shutil.which("mpirun") and (suite.bin / "libzc_mpi.so").exists():
     cases += [(f"{name} W=2 mpi", lambda name=name: bounded(name, 2, True)) for name in ("resnet", "gpt")]
-for name, small, more in (("resnet", True, 1400), ("head", False, 300)):
+for name, small, steps in (("resnet", True, 202), ("head", False, 102)):
     for threads in (1, 2):
         for precision in ("fp32", "bf16"):
             cases.append((f"a steady step of {name} in {precision}, {threads} threads",
-                          lambda run=(name, small, more, threads, precision): steady_step(*run)))
+                          lambda run=(name, small, steps, threads, precision): steady_step(*run)))
 suite.run(cases)
 suite.finish()

@@ -26,7 +26,7 @@ void setGrace(unsigned seconds);
 /// A crash leaves no image of the memory, and with it of the weights: neither in a file nor to a program that collects
 /// them.
 void leaveNoCore();
-/// Heap allocations (operator new) of the process so far.
+/// Heap allocations of the process so far: by operator new, or where a counter is preloaded by malloc and its kin.
 uint64_t allocations();
 
 } // namespace zc::run
