@@ -13,7 +13,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, graph, outputs, programs, record
+from . import adapters, graph, outputs, programs, record, rewriting
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 from .tasks import without_dropout
 
@@ -267,10 +267,11 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed):
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, modes_kept(wrapper):
+            with quiet() as said, modes_kept(wrapper), rewriting.traced():
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
+                                   w.filename != rewriting.__file__ and
                                    str(w.message).startswith("Converting a tensor to a Python"))
             with torch.no_grad():
                 for name, b in wrapper.named_buffers():

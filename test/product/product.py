@@ -62,6 +62,26 @@ def torch_steps(rule, batches, loss_of):
     return losses
 
 
+def beside_torch(suite, name, model, data, ranks=1, stage=0, precision="fp32", exporter=None, rate=0.1, fixed_batch=False):
+    """Losses of a step of sgd on each batch of `data`, each rank with its share of the rows, against torch's; how far they are apart."""
+    import torch, zero_compile
+    from zero_compile import check
+    path, rows = suite.dir / f"{name}.onnx", len(next(iter(data[0].values())))
+    zero_compile.export(model, data[-1], path, exporter=exporter, fixed_batch=fixed_batch)
+    plan = suite.compile(path, path.with_suffix(".plan"), *([] if fixed_batch else ["--dim", f"batch={rows // ranks}"]), "--world-size", ranks,
+                         "--zero-stage", stage, "--optimizer", "sgd", "--momentum", 0, "--lr", rate, "--precision", precision)
+    check.write_batch(path.with_suffix(".safetensors"), {key: torch.cat([batch[key] for batch in data]) for key in data[0]})
+    metrics = suite.train(plan, suite.dir / f"{name}-run", "-n", ranks, "--data", path.with_suffix(".safetensors"), "--steps", len(data))
+
+    def mean_of_ranks(batch):
+        return sum(model(**{key: value.chunk(ranks)[rank] for key, value in batch.items()}) for rank in range(ranks)) / ranks
+
+    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=rate), data, mean_of_ranks)
+    worst = max(abs(m["loss"] - e) / max(abs(e), 1e-3) for m, e in zip(metrics, expected))
+    expect(worst <= (2e-5 if precision == "fp32" else 2e-2), f"{[m['loss'] for m in metrics]} instead of {expected}, {worst:.1e} apart")
+    return f"{worst:.1e}"
+
+
 def expect(condition, text):
     if not condition:
         raise Case(text)

@@ -3,7 +3,7 @@
 tokens are written, experts without a token and with all, ranks, bf16; and what is refused."""
 import json
 
-from product import expect, needs, quiet_torch, raises, suite, torch_steps
+from product import beside_torch, expect, needs, quiet_torch, raises, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -138,41 +138,25 @@ def batches(length, biases):
                "bias": bias.contiguous()}
 
 
-def beside_torch(name, model, length, biases, ranks=1, stage=0, precision="fp32", exporter=None):
-    """Losses of some steps of sgd, each rank with its share of the rows."""
-    data = list(batches(length, biases))
-    path = suite.dir / f"{name}.onnx"
-    zero_compile.export(model, data[-1], path, exporter=exporter)
-    plan = suite.compile(path, path.with_suffix(".plan"), "--dim", f"batch={ROWS // ranks}", "--world-size", ranks, "--zero-stage", stage,
-                         "--optimizer", "sgd", "--momentum", 0, "--lr", 0.1, "--precision", precision)
-    check.write_batch(path.with_suffix(".safetensors"), {key: torch.cat([batch[key] for batch in data]) for key in data[0]})
-    metrics = suite.train(plan, suite.dir / f"{name}-run", "-n", ranks, "--data", path.with_suffix(".safetensors"), "--steps", STEPS)
-
-    def mean_of_ranks(batch):
-        return sum(model(**{key: value.chunk(ranks)[rank] for key, value in batch.items()}) for rank in range(ranks)) / ranks
-
-    expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.1), data, mean_of_ranks)
-    worst = max(abs(m["loss"] - e) / max(abs(e), 1e-3) for m, e in zip(metrics, expected))
-    limit = 2e-5 if precision == "fp32" else 2e-2
-    expect(worst <= limit, f"{[m['loss'] for m in metrics]} instead of {expected}, {worst:.1e} apart")
-    return f"{worst:.1e}"
+def trained(name, model, length, biases, **options):
+    return beside_torch(suite, name, model, list(batches(length, biases)), **options)
 
 
 def routed(route, **options):
     torch.manual_seed(1)
     ROUTER = [[0, 0, 0], [50, 0, 0], [0, -50, 50], [0, 0, 0]]
-    return beside_torch(f"{route.__name__}-{'-'.join(map(str, options.values()))}", Routed(route), options.pop("length", 3), ROUTER, **options)
+    return trained(f"{route.__name__}-{'-'.join(map(str, options.values()))}", Routed(route), options.pop("length", 3), ROUTER, **options)
 
 
 def picked(name, length=None):
     """Few rows, and all of them."""
     torch.manual_seed(1)
-    return beside_torch(f"{name.replace(' ', '-')}-{length}", Picked(LOSSES[name]), length, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
+    return trained(f"{name.replace(' ', '-')}-{length}", Picked(LOSSES[name]), length, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
 
 
 def missing(name):
     torch.manual_seed(1)
-    return beside_torch(f"missing-{name.replace(' ', '-')}", Missing(MISSING[name]), None, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
+    return trained(f"missing-{name.replace(' ', '-')}", Missing(MISSING[name]), None, [[0, 0, 0], [9, 0, 0], [1, 0, 0]])
 
 
 def none_picked():

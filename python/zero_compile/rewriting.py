@@ -1,0 +1,162 @@
+"""What torch has and its exporters have not, while a model is traced: a call of such a function is answered by others that give the same values
+and gradients. The comparison that follows an export is with the function itself."""
+import contextlib
+import os
+import sys
+import warnings
+
+from .errors import need
+
+LEAST = -1e30  # for the logarithm of 0, whose gradient is none
+
+
+@contextlib.contextmanager
+def traced():
+    """A context to trace a model in."""
+    torch = need("torch", "exporting")
+    distribution = torch.distributions.Distribution
+    validates = distribution._validate_args
+    distribution.set_default_validate_args(False)  # they look at the data, which is not there
+    try:
+        with NoGrad.counted(torch), answering(torch):
+            yield
+    finally:
+        distribution.set_default_validate_args(validates)
+
+
+class NoGrad:
+    """How many torch.no_grad of the model's own it is in: torch.export itself uses them while it traces."""
+    depth = 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def counted(cls, torch):
+        enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
+        inside = os.path.dirname(torch.__file__) + os.sep
+
+        def count(method, step):
+            def counting(*arguments):
+                frame = sys._getframe(1)
+                while frame and frame.f_code.co_filename.endswith("contextlib.py"):  # as a decorator, in a stack
+                    frame = frame.f_back
+                if frame and not frame.f_code.co_filename.startswith(inside):
+                    cls.depth += step
+                return method(*arguments)
+            return counting
+
+        cls.depth = 0
+        torch.no_grad.__enter__, torch.no_grad.__exit__ = count(enter, 1), count(leave, -1)
+        try:
+            yield
+        finally:
+            torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
+
+
+def answering(torch):
+    """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
+    gradient are detached: exporters keep a detach, and not the mode."""
+    from torch.overrides import TorchFunctionMode
+    answers, looks = stand_ins(torch), [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")]
+
+    class Answering(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            result = answers[function](*args, **kwargs or {}) if function in answers else NotImplemented
+            if result is NotImplemented:
+                with told_of(torch, sys._getframe(1)) if function in looks else contextlib.nullcontext():
+                    result = function(*args, **kwargs or {})
+            stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.depth > 0 and any(
+                isinstance(value, torch.Tensor) and value.requires_grad for value in flat([args, *(kwargs or {}).values()]))
+            return result.detach() if stops and not is_in_place(function) else result
+
+    return Answering()
+
+
+@contextlib.contextmanager
+def told_of(torch, frame):
+    """Warnings of what is called here are of the model's line, which a mode stands before."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        yield
+    while frame.f_back and frame.f_code.co_filename.startswith(os.path.dirname(torch.__file__) + os.sep):
+        frame = frame.f_back
+    for warning in said:
+        warnings.warn_explicit(warning.message, warning.category, frame.f_code.co_filename, frame.f_lineno)
+
+
+def flat(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def is_in_place(function):
+    name = getattr(function, "__name__", "")
+    return name.endswith("_") and not name.startswith("__") or name in ("__set__", "__setitem__")
+
+
+def stand_ins(torch):
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments."""
+    functional, tensor = torch.nn.functional, torch.Tensor
+
+    def running(x, dim, join):
+        """Of each element and those before it, in as many steps as the length has bits."""
+        dim, length, shift = dim % x.dim(), int(x.shape[dim]), 1
+        while shift < length:
+            later = join(x.narrow(dim, shift, length - shift), x.narrow(dim, 0, length - shift))
+            x, shift = torch.cat([x.narrow(dim, 0, shift), later], dim), 2 * shift
+        return x
+
+    def cumprod(input, dim, dtype=None):
+        return running(input if dtype is None else input.to(dtype), dim, torch.mul) if input.dim() else NotImplemented
+
+    def logcumsumexp(input, dim):
+        return running(input, dim, lambda a, b: torch.logsumexp(torch.stack([a, b]), 0)) if input.dim() else NotImplemented
+
+    def cdist(x1, x2, p=2.0, compute_mode=None):
+        """At a distance of 0 the gradient is 0."""
+        difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+        return difference.norm(dim=-1) if p == 2 else difference.abs().sum(-1) if p == 1 else NotImplemented
+
+    def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+        if sorter is not None or not isinstance(input, torch.Tensor):
+            return NotImplemented
+        bounds = sorted_sequence if sorted_sequence.dim() == 1 else sorted_sequence.unsqueeze(-2)
+        before = bounds <= input.unsqueeze(-1) if right or side == "right" else bounds < input.unsqueeze(-1)
+        return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+    def bucketize(input, boundaries, *, out_int32=False, right=False):
+        return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+    def fill_diagonal_(input, fill_value, wrap=False):
+        if wrap or input.dim() != 2:
+            return NotImplemented
+        return input.masked_fill_(torch.arange(input.shape[0])[:, None] == torch.arange(input.shape[1]), fill_value)
+
+    def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+        """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
+        if log_probs.dim() != 3 or targets.dim() != 2:
+            return NotImplemented
+        steps, targets = int(log_probs.shape[0]), targets.clamp(min=0)
+        input_lengths, target_lengths = (torch.as_tensor(n).to(torch.int64) for n in (input_lengths, target_lengths))
+        blanks = torch.full_like(targets, blank)
+        labels = torch.cat([torch.stack([blanks, targets], -1).flatten(1), blanks[:, :1]], 1)
+        scores = log_probs.transpose(0, 1).gather(2, labels.unsqueeze(1).expand(-1, steps, -1))
+        never = torch.full_like(scores[:, 0], LEAST)
+        skips = torch.cat([labels[:, :2] < 0, (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])], 1)
+        alpha = torch.cat([scores[:, 0, :2], never[:, 2:]], 1)
+        for step in range(1, steps):
+            one, two = torch.cat([never[:, :1], alpha[:, :-1]], 1), torch.cat([never[:, :2], alpha[:, :-2]], 1)
+            likely = torch.logsumexp(torch.stack([alpha, one, torch.where(skips, two, never)]), 0) + scores[:, step]
+            alpha = torch.where((input_lengths > step).unsqueeze(1), likely, alpha)
+        last = 2 * target_lengths.unsqueeze(1)
+        before = torch.where(last > 0, alpha.gather(1, (last - 1).clamp(min=0)), never[:, :1])
+        loss = -torch.logsumexp(torch.cat([alpha.gather(1, last), before], 1), 1)
+        loss = torch.where(loss > -LEAST / 2, torch.full_like(loss, 0.0 if zero_infinity else float("inf")), loss)
+        if reduction == "mean":
+            return (loss / target_lengths.clamp(min=1)).mean()
+        return loss.sum() if reduction == "sum" else loss
+
+    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.cdist: cdist,
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss}

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Functions of torch that are no single operator of ONNX's, or that exporters write otherwise or not at all: models of them, exported in both
+ways, trained beside torch."""
+from product import beside_torch, needs, quiet_torch, suite
+
+needs("torch", "transformers", "onnx", "safetensors")
+torch = quiet_torch()
+from torch import nn
+from torch.nn import functional
+
+suite = suite(__doc__)
+STEPS, ROWS = 4, 4
+SHAPES = {"x": (3, 8), "image": (2, 6, 7)}  # floats; "labels", "word", "lengths" and "size" are integers
+
+
+class Model(nn.Module):
+    """`function` of h, which is a layer's of x, and of what else its arguments name."""
+
+    def __init__(self, function, width=8):
+        super().__init__()
+        self.layer, self.centres, self.function = nn.Linear(8, width), nn.Parameter(torch.randn(5, width)), function
+
+    def forward(self, x, image, labels, word, lengths, size):
+        return self.function(self.layer(x), dict(image=image, labels=labels, word=word, lengths=lengths, size=size, model=self))
+
+
+def batches():
+    generator = torch.Generator().manual_seed(7)
+    draw = lambda low, high, *shape: torch.randint(low, high, (ROWS, *shape), generator=generator)  # noqa: E731
+    return [{**{name: torch.randn(ROWS, *shape, generator=generator) for name, shape in SHAPES.items()}, "labels": draw(0, 8), "word": draw(1, 8, 2),
+             "lengths": draw(2, 4), "size": draw(0, 3)} for _ in range(STEPS)]
+
+
+def pooled(h):
+    return h.mean(1)
+
+
+def sample(mode, padding, corners):
+    def of(h, given):
+        grid = functional.affine_grid(pooled(h)[:, :6].view(-1, 2, 3), [h.shape[0], 2, 5, 4], align_corners=corners)
+        kept = given["image"] * pooled(h)[:, 6:, None, None]
+        return functional.grid_sample(kept, grid, mode, padding, corners).square().mean()
+    return of
+
+
+def folded(h, given):
+    blocks = functional.unfold(given["image"], 3, padding=1, stride=2) * pooled(h).mean(1)[:, None, None]
+    return functional.fold(blocks, (6, 7), 3, padding=1, stride=2).square().mean()
+
+
+def filtered(h, given):
+    """A filter in the frequencies of a signal, as of Fourier neural operators."""
+    spectrum = torch.view_as_real(torch.fft.rfft(h))
+    weights = given["model"].centres[:, :2]
+    real = spectrum[..., 0] * weights[:, 0] - spectrum[..., 1] * weights[:, 1]
+    imaginary = spectrum[..., 0] * weights[:, 1] + spectrum[..., 1] * weights[:, 0]
+    return torch.fft.irfft(torch.view_as_complex(torch.stack([real, imaginary], -1)), n=8).square().mean()
+
+
+def spectra(h, given):
+    whole = torch.fft.fft2(h).real.square().mean() + torch.fft.ifft(torch.fft.fft(h, norm="ortho"), n=6).real.square().mean()
+    return whole + torch.stft(h.flatten(1), 8, 4, window=torch.hann_window(8), return_complex=True).abs().mean()
+
+
+def taught(h, given):
+    """By what the same weights say without a gradient."""
+    with torch.no_grad():
+        target = (pooled(h) / 0.5).softmax(-1)
+    return -(target * pooled(h * 0.9).log_softmax(-1)).sum(-1).mean() + straight_through(h, given)
+
+
+def straight_through(h, given):
+    return (h + (h.round() - h).detach()).square().mean()
+
+
+def alike(h, given):
+    z = functional.normalize(torch.cat([h[:, 0], h[:, 1]]), dim=1)
+    similarity = z @ z.T / 0.5
+    similarity.fill_diagonal_(float("-inf"))
+    return functional.cross_entropy(similarity, (torch.arange(2 * ROWS) + ROWS) % (2 * ROWS))
+
+
+def distances(h, given):
+    """Those of a vector to itself are 0, where a root has no derivative."""
+    centres = given["model"].centres
+    return (-torch.cdist(h, h)).exp().mean() + torch.cdist(h, centres.expand(h.shape[0], -1, -1), p=1).min(-1)[0].mean()
+
+
+def aligned(h, given):
+    """Paths of 3 steps through words of up to 2 letters: some are too long, and some repeat."""
+    scores = h.log_softmax(-1).transpose(0, 1)
+    return sum(functional.ctc_loss(scores, given["word"], given["lengths"], given["size"], reduction=how, zero_infinity=True) for how in ("mean", "sum"))
+
+
+def running(h, given):
+    return h.sigmoid().cumprod(-1).sum() + torch.cumprod(h, 2).mean() + torch.logcumsumexp(h, 1).mean()
+
+
+def placed(h, given):
+    bounds, at = h.softmax(-1).cumsum(-1), given["image"][:, 0, :3].sigmoid()
+    place = torch.searchsorted(bounds.detach(), at).clamp(max=7) + torch.bucketize(at, torch.tensor([0.2, 0.5]), right=True).clamp(max=0)
+    return bounds.gather(2, place).square().mean()
+
+
+def likely(h, given):
+    mean, width = pooled(h).chunk(2, -1)
+    drawn = torch.distributions.Normal(mean, functional.softplus(width) + 0.1)
+    return -drawn.log_prob(mean.detach() + 0.1).mean() + torch.distributions.Categorical(logits=pooled(h)).entropy().mean()
+
+
+labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
+WEIGHTS = torch.linspace(0.5, 2, 8)
+FUNCTIONS = {
+    "label smoothing": labelled(label_smoothing=0.1),
+    "label smoothing, weights, one ignored": labelled(label_smoothing=0.2, weight=WEIGHTS, ignore_index=3),
+    "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
+    "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
+    "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
+    "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely,
+    **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
+       for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
+}
+COMPARES_ROWS = ("fill_diagonal_",)
+NOT_IN_TORCHSCRIPT = ("smooth", "fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities")
+
+
+def beside(name, exporter, **options):
+    torch.manual_seed(1)
+    return beside_torch(suite, f"{name.replace(' ', '-')}-{exporter}", Model(FUNCTIONS[name]), batches(), exporter=exporter, fixed_batch=name in COMPARES_ROWS, **options)
+
+
+suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter)) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
+           if exporter == "dynamo" or not any(word in name for word in NOT_IN_TORCHSCRIPT)])
+suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
+           for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
+suite.finish()
