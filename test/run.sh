@@ -17,7 +17,7 @@
 #   tsan     the runtime's unit tests under ThreadSanitizer; the runtime, the CPU's kernels, zero-run and benchmarks by clang++-19
 #   asan     everything under AddressSanitizer and UBSan, compiled by clang++-19: unit tests
 #   asanlit  lit with the tools of that build
-#   fuzz     the importer's reading of files, plans, what else runs read, and fused programs, fuzzed beside each other for half a minute, in that build
+#   fuzz     the importer's reading of files, plans, what else runs read, fused programs and configurations, fuzzed beside each other for half a minute, in that build
 #   cuda     by name only, since nvcc takes long: the plugin for GPUs, warnings as errors, loading it without a driver, registers that spill, contracted products
 #
 # What the machine cannot do is skipped, and says why. Without SUITE none begins after ZC_TEST_MINUTES (50), so that a slow machine says what failed
@@ -149,7 +149,7 @@ fuzz() {
   return "$code"
 }
 
-fuzzed=(import fused plan stored)
+fuzzed=(import fused plan stored config)
 build_fuzz() { asan "${fuzzed[@]/#/zc-fuzz-}"; }
 suite_fuzz() {
   local target passed=0 failed=0
