@@ -131,7 +131,7 @@ Status GpuDevice::start() {
   // Ours copy beside what they compute and multiply bf16 on tensor cores: from 8.0 on.
   constexpr int kLeastMajor = 8;
   if (properties.major < kLeastMajor)
-    return makeError(Code::unsupported, 624,
+    return makeError(Code::unsupported, 628,
                      "\"" + title + "\" has compute capability " + std::to_string(properties.major) + "." +
                          std::to_string(properties.minor) + ", " + std::to_string(kLeastMajor) + ".0 is needed",
                      "--device", "take another GPU (CUDA_VISIBLE_DEVICES), or another device: cpu, fake, sync");
