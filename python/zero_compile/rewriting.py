@@ -134,6 +134,23 @@ def stand_ins(torch):
             return NotImplemented
         return input.masked_fill_(torch.arange(input.shape[0])[:, None] == torch.arange(input.shape[1]), fill_value)
 
+    def reduced(each, reduction):
+        return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
+
+    def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+        return NotImplemented if (size_average, reduce, weight) != (None, None, None) else reduced((input - target).abs(), reduction)
+
+    def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+        if weight is not None:
+            return NotImplemented
+        distance = (input - target).abs()
+        return reduced(torch.where(distance < delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta)), reduction)
+
+    def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+        if (size_average, reduce) != (None, None):
+            return NotImplemented
+        return huber_loss(input, target, reduction, beta) / beta if beta > 0 else l1_loss(input, target, reduction=reduction)
+
     def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
         """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
         if log_probs.dim() != 3 or targets.dim() != 2:
@@ -154,9 +171,9 @@ def stand_ins(torch):
         before = torch.where(last > 0, alpha.gather(1, (last - 1).clamp(min=0)), never[:, :1])
         loss = -torch.logsumexp(torch.cat([alpha.gather(1, last), before], 1), 1)
         loss = torch.where(loss > -LEAST / 2, torch.full_like(loss, 0.0 if zero_infinity else float("inf")), loss)
-        if reduction == "mean":
-            return (loss / target_lengths.clamp(min=1)).mean()
-        return loss.sum() if reduction == "sum" else loss
+        return reduced(loss / target_lengths.clamp(min=1) if reduction == "mean" else loss, reduction)
 
     return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.cdist: cdist,
-            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss}
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss,
+            functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss,
+            tensor.mT.__get__: lambda x: x.transpose(-2, -1)}

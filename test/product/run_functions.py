@@ -108,6 +108,13 @@ def likely(h, given):
     return -drawn.log_prob(mean.detach() + 0.1).mean() + torch.distributions.Categorical(logits=pooled(h)).entropy().mean()
 
 
+def errors(h, given):
+    target = given["image"].flatten(1)[:, :24].view(-1, 3, 8)
+    far = sum(loss(h, target, reduction="sum", **how) for loss, how in ((functional.l1_loss, {}), (functional.huber_loss, {"delta": 0.7}),
+                                                                           (functional.smooth_l1_loss, {"beta": 0.3}), (functional.smooth_l1_loss, {"beta": 0.0})))
+    return far / 100 + functional.huber_loss(h @ target.mT, torch.zeros(3, 3).expand(h.shape[0], -1, -1)) + functional.l1_loss(h, target)
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -116,7 +123,7 @@ FUNCTIONS = {
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
-    "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely,
+    "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }

@@ -176,8 +176,14 @@ public:
     if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
         name.starts_with("onnx::Gemm_"))
       return {Role::trainable, "name"};
-    if (isWeight)
+    if (isWeight) {
+      if (std::string lost = parametersIn(origin); !lost.empty())
+        warn(parameter,
+             "is trained as it is, but the exporter computed it of parameter " + lost +
+                 "; export with optimize=False to train that",
+             "--frozen '");
       return {Role::trainable, "used as a weight"};
+    }
     return elementwise(parameter, origin);
   }
 
@@ -188,6 +194,15 @@ private:
   static void warn(ParameterOp parameter, const Twine &what, StringRef flag) {
     auto warning = emitWarning(parameter.getLoc(), "'") << parameter.getSymName() << "' " << what.str();
     warning.attachNote() << "help: " << flag << parameter.getSymName() << "' says otherwise";
+  }
+
+  /// Those that the exporter computed it of, for messages.
+  std::string parametersIn(const Origin &origin) const {
+    std::string names;
+    for (const std::string &from : origin.foldedFrom)
+      if (origins.isParameterOfProgram(from))
+        names += (names.empty() ? "'" : ", '") + from + "'";
+    return names;
   }
 
   /// A bare parameter (class token, layer scale) or a table? The place in the graph does not tell.
@@ -205,10 +220,7 @@ private:
       return {Role::frozen, "mask"};
     if (values && values->numElements() > 0 && hasRotaryPartner(parameter, *values))
       return {Role::frozen, "rotary table"};
-    std::string lost;
-    for (const std::string &from : origin.foldedFrom)
-      if (origins.isParameterOfProgram(from))
-        lost += (lost.empty() ? "'" : ", '") + from + "'";
+    std::string lost = parametersIn(origin);
     if (lost.empty())
       warn(parameter, "is not trained: it is only combined elementwise and nothing says that it is a parameter",
            "--trainable '+");
