@@ -7,10 +7,10 @@ namespace zc::cuda {
 namespace {
 
 std::string nameOf(const cpu::AttentionShape &s, AttentionPass pass) {
-  return "attention" + std::string(pass == AttentionPass::gradient ? "'s gradient" : "") + " of " +
-         std::to_string(s.batch) + "x" + std::to_string(s.heads) + " heads, " + std::to_string(s.queries) +
-         " queries, " + std::to_string(s.keys) + " keys of " + std::to_string(s.depth) + " " +
-         std::string(zc::nameOf(s.dtype));
+  return std::string(s.causal ? "causal " : "") + (s.hasMask ? "masked " : "") + "attention" +
+         std::string(pass == AttentionPass::gradient ? "'s gradient" : "") + " of " + std::to_string(s.batch) + "x" +
+         std::to_string(s.heads) + " heads, " + std::to_string(s.queries) + " queries, " + std::to_string(s.keys) +
+         " keys of " + std::to_string(s.depth) + " " + std::string(zc::nameOf(s.dtype));
 }
 
 class AttentionGraph : public FrontEndGraph {

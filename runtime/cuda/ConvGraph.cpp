@@ -14,9 +14,11 @@ std::string nameOf(const CudnnConv &conv) {
       all += (all.empty() ? "" : "x") + std::to_string(extent);
     return all;
   };
+  const cpu::Windows &w = conv.shape.windows;
   return std::string(kPasses[static_cast<size_t>(conv.pass)]) + " of " + extents(conv.input()) + " with " +
-         extents(conv.weight()) + " in " + std::to_string(conv.shape.groups) + " groups, " +
-         std::string(zc::nameOf(conv.shape.dtype));
+         extents(conv.weight()) + " in " + std::to_string(conv.shape.groups) + " groups, strides " +
+         extents(w.strides) + ", dilations " + extents(w.dilations) + ", padding " + extents(w.low) + " and " +
+         extents(conv.shape.high) + ", " + std::string(zc::nameOf(conv.shape.dtype));
 }
 
 /// Operands are those of conv, conv_transpose, conv_weight_grad; the channels of a weight say how many groups there

@@ -54,8 +54,12 @@ protected:
 
 private:
   Status statusOf(fe::error_object error) const;
+  Status choose(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
+                int64_t mostBytes);
+  void bind(int64_t index, const std::vector<int64_t> &dims, const std::vector<int64_t> &strides);
 
   const std::string what;
+  std::string asked;             ///< that, and where its tensors lie
   CudnnHandle *handle = nullptr; ///< none where the GPU is only described
   int64_t workspace = 0;
   std::vector<int64_t> bound; ///< tensors that the graph takes

@@ -1,3 +1,4 @@
+#include "runtime/cuda/Choices.h"
 #include "runtime/cuda/CudnnFrontEnd.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
@@ -70,21 +71,30 @@ fe::DataType_t typeOf(DType type) {
                               : fe::DataType_t::FLOAT;
 }
 
-FrontEndGraph::FrontEndGraph(std::string what, DType type) : what(std::move(what)) {
+FrontEndGraph::FrontEndGraph(std::string what, DType type) : what(std::move(what)), asked(this->what) {
   graph.set_io_data_type(typeOf(type))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
 }
 
+void FrontEndGraph::bind(int64_t index, const std::vector<int64_t> &dims, const std::vector<int64_t> &strides) {
+  bound.push_back(index);
+  std::string text = ", tensor " + std::to_string(index);
+  for (const auto *numbers : {&dims, &strides})
+    for (size_t i = 0; i < numbers->size(); ++i)
+      text += (i ? "x" : numbers == &dims ? " of " : " every ") + std::to_string((*numbers)[i]);
+  asked += text;
+}
+
 // Theirs is one more than ours: 0 means none.
 CudnnTensor FrontEndGraph::input(int64_t index, const std::vector<int64_t> &dims, const std::vector<int64_t> &strides) {
-  bound.push_back(index);
+  bind(index, dims, strides);
   return graph.tensor(fe::graph::Tensor_attributes().set_uid(index + 1).set_dim(dims).set_stride(strides));
 }
 
 void FrontEndGraph::output(const CudnnTensor &tensor, int64_t index, const std::vector<int64_t> &dims,
                            const std::vector<int64_t> &strides) {
-  bound.push_back(index);
+  bind(index, dims, strides);
   tensor->set_output(true).set_uid(index + 1).set_dim(dims).set_stride(strides);
 }
 
@@ -116,6 +126,16 @@ Status FrontEndGraph::setPlace(const std::string &description) {
 
 Status FrontEndGraph::build(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
                             int64_t mostBytes) {
+  Status status = choose(heuristics, std::move(refused), mostBytes);
+  std::string taken;
+  if (status.ok() && graph.get_plan_name(taken).is_good())
+    taken += ", " + std::to_string(workspace) + " bytes";
+  Choices::instance().add("cuDNN", asked, status.ok() ? taken : "none: " + status.error().message);
+  return status;
+}
+
+Status FrontEndGraph::choose(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
+                             int64_t mostBytes) {
   cudnnHandle_t of = handle ? handle->handle : nullptr;
   ZC_RETURN_IF_ERROR(statusOf(graph.validate()));
   ZC_RETURN_IF_ERROR(statusOf(of ? graph.build_operation_graph(of) : graph.build_operation_graph()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/GpuRegistry.h"
+#include "runtime/cuda/Choices.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/cuda/Streams.h"
 
@@ -33,6 +34,7 @@ public:
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
   Result<std::unique_ptr<DeviceLinks>> makeLinks() override;
   std::optional<Fault> fault() const override;
+  std::vector<LibraryChoice> choices() const override { return Choices::instance().all(); }
   std::vector<std::string> notes() const override { return told; }
 
 private:

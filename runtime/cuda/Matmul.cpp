@@ -2,6 +2,7 @@
 // the same bits each time, in the plan's workspace. fp32 without TF32; sums of 16-bit floats in fp32.
 #include "runtime/cuda/Matmul.h"
 #include "kernels/cpu/LinearParts.h"
+#include "runtime/cuda/Choices.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
 #include "runtime/cuda/MatmulLayout.h"
@@ -11,6 +12,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 namespace zc::cuda {
 
@@ -23,6 +25,7 @@ struct CublasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) configOf;
   decltype(&cublasLtMatmulDescCreate) descCreate;
   decltype(&cublasLtMatmulDescDestroy) descDestroy;
   decltype(&cublasLtMatmulDescSetAttribute) descSet;
@@ -37,6 +40,7 @@ struct CublasLt {
     library.take(create, "cublasLtCreate");
     library.take(matmul, "cublasLtMatmul");
     library.take(heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    library.take(configOf, "cublasLtMatmulAlgoConfigGetAttribute");
     library.take(descCreate, "cublasLtMatmulDescCreate");
     library.take(descDestroy, "cublasLtMatmulDescDestroy");
     library.take(descSet, "cublasLtMatmulDescSetAttribute");
@@ -134,6 +138,7 @@ private:
   Status describe();
   Status setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matrix, DType type);
   Result<bool> choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm);
+  std::string question(uint32_t alignment) const;
   Status withoutProduct(void *const *operands, cudaStream_t stream) const;
   Status fillBias(void *const *operands, cudaStream_t stream) const;
   Status prepareGeluGrad();
@@ -194,6 +199,42 @@ Status LtMatmul::describe() {
   return {};
 }
 
+/// All that heuristics see, but for the GPU: "12 x 1024x64 by 64x1024 of bf16 to bf16, turned: right, strides ..."
+std::string LtMatmul::question(uint32_t alignment) const {
+  const auto &[a, b, d] = std::tie(product.a, product.b, product.d);
+  const cpu::MatmulShape &s = spec.shape;
+  std::string text = std::to_string(product.batches) + " x " + std::to_string(s.m) + "x" + std::to_string(s.k) +
+                     " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " + std::string(nameOf(s.dtype));
+  if (spec.out != s.dtype)
+    text += " to " + std::string(nameOf(spec.out));
+  text += std::string(product.transB ? ", left turned" : "") + (product.transA ? ", right turned" : "");
+  if (product.batches > 1)
+    text += ", strides " + std::to_string(b.batchStride) + " " + std::to_string(a.batchStride) + " " +
+            std::to_string(d.batchStride);
+  text += spec.isGeluGrad ? ", a gelu's gradient" : addsBias ? ", a bias" : "";
+  return text + ", at multiples of " + std::to_string(alignment) + ", in " + std::to_string(spec.workspace) + " bytes";
+}
+
+/// "algorithm 66, tile 20, stages 36, split 1, reduction 0, cluster 4, 0 bytes": cuBLASLt's numbers.
+static std::string algorithmOf(const cublasLtMatmulHeuristicResult_t &found) {
+  constexpr std::pair<const char *, cublasLtMatmulAlgoConfigAttributes_t> kParts[] = {
+      {"algorithm", CUBLASLT_ALGO_CONFIG_ID},
+      {"tile", CUBLASLT_ALGO_CONFIG_TILE_ID},
+      {"stages", CUBLASLT_ALGO_CONFIG_STAGES_ID},
+      {"split", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
+      {"reduction", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
+      {"custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION}};
+  std::string text;
+  for (const auto &[name, attribute] : kParts) {
+    uint32_t number = 0;
+    size_t written = 0;
+    if (CublasLt::instance().configOf(&found.algo, attribute, &number, sizeof number, &written) ==
+        CUBLAS_STATUS_SUCCESS)
+      text += std::string(name) + " " + std::to_string(number) + ", ";
+  }
+  return text + std::to_string(found.workspaceSize) + " bytes";
+}
+
 /// Is there an algorithm for addresses of `alignment` bytes?
 Result<bool> LtMatmul::choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm) {
   const CublasLt &lt = CublasLt::instance();
@@ -204,9 +245,12 @@ Result<bool> LtMatmul::choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorith
   int count = 0;
   cublasStatus_t status = lt.heuristic(handle, made.operation, made.layouts[0], made.layouts[1], made.layouts[2],
                                        made.layouts[2], made.preference, 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
+    Choices::instance().add("cuBLASLt", question(alignment), "none");
     return false;
+  }
   ZC_CUBLAS(status, what());
+  Choices::instance().add("cuBLASLt", question(alignment), algorithmOf(found));
   algorithm = found.algo;
   return true;
 }
@@ -229,12 +273,12 @@ Status LtMatmul::prepare() {
   if (spec.shape.hasBias && spec.shape.dtype != DType::f64) {
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nowhere()));
+    addsBias = true;
     Result<bool> there = chooseBoth();
     ZC_RETURN_IF_ERROR(there.status());
-    if (*there) {
-      addsBias = true;
+    if (*there)
       return {};
-    }
+    addsBias = false;
     void *none = nullptr;
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, none));

@@ -88,6 +88,11 @@ public:
   virtual bool isRepeatable() const { return true; }
 };
 
+/// What a library chose for a kernel while it was prepared.
+struct LibraryChoice {
+  std::string library, asked, taken; ///< its name, the shape and all else that decides, the algorithm
+};
+
 /// One processor, for one rank.
 class Device {
 public:
@@ -138,6 +143,8 @@ public:
   /// threads, for a device that can tell whoever watches (Working) which kernel each of its streams is at.
   virtual void nameKernels(std::function<std::string(uint32_t number)>) {}
 
+  /// What libraries chose for the kernels that were prepared, here or on another device of the process.
+  virtual std::vector<LibraryChoice> choices() const { return {}; }
   /// What the user should know of it; a line each.
   virtual std::vector<std::string> notes() const { return {}; }
 };

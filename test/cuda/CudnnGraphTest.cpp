@@ -2,10 +2,12 @@
 // Run by libraries.py.
 #include "runtime/cuda/CudnnGraph.h"
 #include "runtime/base/StridedView.h"
+#include "test/cuda/PlanSpecs.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -17,11 +19,14 @@ using cuda::buildAttentionGraph;
 using cuda::CudnnAttention;
 using cuda::Dims;
 
-std::string h200() {
-  std::ifstream file(std::string(ZC_SOURCE) + "/test/cuda/devices/h200.json");
+/// What describes the GPU: an H200, or that of devices/ which ZC_GPU names.
+std::string gpu() {
+  const char *other = std::getenv("ZC_GPU");
+  const std::string path = std::string(ZC_SOURCE) + "/test/cuda/devices/" + (other ? other : "h200") + ".json";
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_FALSE(text.str().empty()) << "no test/cuda/devices/h200.json in " << ZC_SOURCE;
+  EXPECT_FALSE(text.str().empty()) << "no " << path;
   return text.str();
 }
 
@@ -96,7 +101,7 @@ void expectTaken(const AttentionCase &c, int64_t calls = 1) {
       auto cudnn = CudnnAttention::of(spec);
       ASSERT_TRUE(cudnn);
       ASSERT_EQ(cudnn->calls(), pass == AttentionPass::forward ? 1 : calls);
-      auto graph = buildAttentionGraph(*cudnn, h200());
+      auto graph = buildAttentionGraph(*cudnn, gpu());
       ASSERT_TRUE(graph.ok()) << graph.error().message;
       EXPECT_LE((*graph)->workspaceBytes(),
                 pass == AttentionPass::forward ? 256 : CudnnAttention::gradBytes(cudnn->shape));
@@ -130,7 +135,7 @@ TEST(AttentionGraph, tellsWhatCudnnSays) {
   cudnn->shape.depth = 7;
   for (size_t i : {0u, 1u, 2u, 3u})
     cudnn->tensors[i].dims[3] = 7;
-  auto odd = buildAttentionGraph(*cudnn, h200());
+  auto odd = buildAttentionGraph(*cudnn, gpu());
   ASSERT_FALSE(odd.ok());
   EXPECT_EQ(odd.error().code, Code::unsupported);
   EXPECT_NE(odd.error().message.find("keys of 7 bf16: "), std::string::npos) << odd.error().message;
@@ -188,7 +193,7 @@ TEST_P(Convolutions, areTaken) {
     SCOPED_TRACE(spec.name);
     std::optional<cuda::CudnnConv> conv = cuda::CudnnConv::of(spec);
     ASSERT_TRUE(conv);
-    auto graph = cuda::buildConvGraph(*conv, h200());
+    auto graph = cuda::buildConvGraph(*conv, gpu());
     ASSERT_TRUE(graph.ok()) << graph.error().message;
     EXPECT_LE((*graph)->workspaceBytes(), conv->workspaceBytes());
   }
@@ -214,6 +219,47 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(info.param).name) + "_" + std::string(nameOf(std::get<1>(info.param))) +
              (std::get<2>(info.param) ? "_last" : "");
     });
+
+using Graph = Result<std::unique_ptr<cuda::CudnnGraph>>;
+
+/// Nothing for what cuDNN is not asked.
+std::optional<Graph> graphOf(const KernelSpec &spec, const std::string &description) {
+  if (auto attention = CudnnAttention::chosen(spec); attention && spec.name.rfind("attention", 0) == 0)
+    return buildAttentionGraph(*attention, description);
+  if (auto conv = cuda::CudnnConv::of(spec); conv && spec.name.rfind("conv", 0) == 0)
+    return cuda::buildConvGraph(*conv, description);
+  return std::nullopt;
+}
+
+/// Of the plans in the folder that ZC_PLANS names: libraries.py compiles those of all exports.
+TEST(Plans, areTakenAsPlanned) {
+  const char *folder = std::getenv("ZC_PLANS");
+  if (!folder)
+    GTEST_SKIP() << "ZC_PLANS names no folder";
+  LibraryKernels kernels;
+  std::set<std::string> plans;
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".plan")
+      plans.insert(entry.path());
+  int graphs = 0;
+  for (const std::string &plan : plans) {
+    SCOPED_TRACE(plan);
+    auto specs = kernels.add(plan);
+    ASSERT_TRUE(specs.ok()) << specs.error().message;
+    for (const KernelSpec &spec : *specs) {
+      const std::optional<Graph> graph = graphOf(spec, gpu());
+      if (!graph)
+        continue;
+      ++graphs;
+      if (!graph->ok())
+        ADD_FAILURE() << graph->error().message;
+      else
+        EXPECT_LE((**graph)->workspaceBytes(), spec.workspace) << spec.name;
+    }
+  }
+  std::printf("%d graphs of %zu plans\n", graphs, plans.size());
+  EXPECT_GT(graphs, 0);
+}
 
 } // namespace
 } // namespace zc::test

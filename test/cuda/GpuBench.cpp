@@ -1,12 +1,14 @@
 // What kernels reach of a device copy, and the host's update of an update in place: docs/cuda.md, H6, H8, H10.
 //
 // usage: zc-gpu-bench [--device cuda|fake] [--mebibytes N] [NAME...]
+//        zc-gpu-bench [--device cuda|fake] --shapes PLAN...
 //   N      bytes of the larger operands (256: more than a GPU's second-level cache)
 //   NAME   cases of that goal, or whose name contains it (all)
 // One JSON object per case: GB/s of the bytes that must move (each operand once, twice what is read and written), those
 // of a copy of the same bytes in the same seconds, and their ratio; medians; of attention also what it multiplies, in
 // TF/s, by cuDNN and by our own kernels, at the shape of H1. What numbers they are no time here depends on. Kernels are
-// launched several times in a row, so that launching does not count.
+// launched several times in a row, so that launching does not count. --shapes prepares what the plans ask libraries
+// for, runs nothing, and prints what was asked and which algorithm was taken, then what is ours in a library's place.
 #include "kernels/FusedProgram.h"
 #include "kernels/Quantized.h"
 #include "kernels/Views.h"
@@ -14,6 +16,7 @@
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Fake.h"
+#include "test/cuda/PlanSpecs.h"
 #include "test/support/Seconds.h"
 
 #include <algorithm>
@@ -92,7 +95,7 @@ private:
 
   void rows() {
     const TensorType scalar{DType::f32, {}};
-    for (int64_t width : {768, 4096}) {
+    for (int64_t width : {768, 1600, 4096}) {
       const std::string suffix = " of " + std::to_string(width);
       const int64_t n = rowsOf(width);
       const TensorType x{kHalf, {n, width}}, row{kHalf, {width}}, stat{DType::f32, {n}};
@@ -303,9 +306,39 @@ void runHost(const KernelRegistry &kernels, int64_t elements) {
   print(c, median(updates), 8.0 * static_cast<double>(elements) / median(streams) * 1e-9);
 }
 
+std::string quoted(const std::string &text) {
+  std::string all = "\"";
+  for (char c : text)
+    all += c == '"' || c == '\\'                 ? std::string("\\") + c
+           : static_cast<unsigned char>(c) < ' ' ? " "
+                                                 : std::string(1, c);
+  return all + "\"";
+}
+
+void printShapes(Device &device, const std::vector<std::string> &plans) {
+  test::LibraryKernels kernels;
+  std::vector<KernelSpec> specs;
+  for (const std::string &plan : plans)
+    for (KernelSpec &spec : take(kernels.add(plan))) {
+      if (device.target() == Target::cpu) // a fake one, which has a CPU's kernels
+        spec.workspace = std::max(spec.workspace, workspaceBytes(spec, Target::cpu));
+      specs.push_back(std::move(spec));
+    }
+  uint32_t number = 0;
+  for (const KernelSpec &spec : specs)
+    (void)take(device.prepare(spec, number++));
+  for (const LibraryChoice &choice : device.choices())
+    std::printf("{\"library\": %s, \"asked\": %s, \"taken\": %s}\n", quoted(choice.library).c_str(),
+                quoted(choice.asked).c_str(), quoted(choice.taken).c_str());
+  for (const std::string &note : device.notes())
+    std::printf("{\"note\": %s}\n", quoted(note).c_str());
+  std::printf("{\"gpu\": %s, \"kernels\": %u}\n", quoted(device.name()).c_str(), number);
+}
+
 int run(const std::vector<std::string> &arguments) {
   std::string device = "cuda";
   int64_t mebibytes = 256;
+  bool shapes = false;
   std::vector<std::string> names;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool hasValue = i + 1 < arguments.size();
@@ -313,6 +346,8 @@ int run(const std::vector<std::string> &arguments) {
       device = arguments[++i];
     else if (arguments[i] == "--mebibytes" && hasValue)
       mebibytes = std::max<int64_t>(1, std::atoll(arguments[++i].c_str()));
+    else if (arguments[i] == "--shapes")
+      shapes = true;
     else
       names.push_back(arguments[i]);
   }
@@ -323,6 +358,11 @@ int run(const std::vector<std::string> &arguments) {
   };
   KernelRegistry kernels;
   registerCpuKernels(kernels);
+  auto open = [&] { return device == "fake" ? makeFakeDevice(kernels, {}) : take(openCudaDevice({})); };
+  if (shapes) {
+    printShapes(*open(), names);
+    return 0;
+  }
   const int64_t bytes = mebibytes << 20;
   if (isWanted("adamw on the host", "H6"))
     runHost(kernels, bytes / 2);
@@ -332,7 +372,7 @@ int run(const std::vector<std::string> &arguments) {
       wanted.push_back(c);
   if (wanted.empty())
     return 0;
-  Bench bench(device == "fake" ? makeFakeDevice(kernels, {}) : take(openCudaDevice({})), static_cast<uint64_t>(bytes));
+  Bench bench(open(), static_cast<uint64_t>(bytes));
   for (const Case &c : wanted)
     bench.run(c);
   return 0;

@@ -335,6 +335,25 @@ class Figures:
         """Whose attention is the faster one, at H1's shape: kernels/cuda/CudnnAttention.cpp says which is chosen."""
         return ", ".join(f"{r['name']} {r['ms']:.2f} ms ({r['tf_s']:.0f} TF/s)" for r in self.rates("attention"))
 
+    def with_ours(self):
+        """A step of H1's model by our own attention, for one pass or both, over that by whose is chosen. The plan is the same: both work in it."""
+        model, batch = self.here.gpt, self.here.batches[self.here.gpt.torch][1]
+        plan = self.plan(model, batch, name="-attention")
+        if not plan:
+            raise Skip(f"batch {batch} does not fit")
+        translate, told = self.suite.bin / "zero-translate", []
+        text = self.call([translate, "--plan-to-mlir", plan]).stdout
+        chosen = self.rate(plan, model, batch)["seconds"]
+        for title, kernels in (("forward", "attention"), ("gradient", "attention_grad"), ("both", "attention(?:_grad)?")):
+            own, number = re.subn(rf'(plan\.step "{kernels}" .*? attributes = {{)', r"\1own = 1 : i64, ", text)
+            if not number:
+                raise Case("the plan has no attention")
+            mlir = plan.with_suffix(f".{title}.mlir")
+            mlir.write_text(own)
+            self.call([translate, "--mlir-to-plan", mlir, "-o", mlir.with_suffix(".plan")])
+            told.append(f"{title} {self.rate(mlir.with_suffix('.plan'), model, batch)['seconds'] / chosen:.3f}")
+        return f"{self.title(model)}, batch {batch}, {chosen * 1e3:.1f} ms; by ours, of that: {', '.join(told)}"
+
     def kernels(self, id, goal, what):
         """What kernels reach of a copy of as many bytes."""
         def run():
@@ -353,7 +372,7 @@ class Figures:
         gpt, large = self.here.gpt, self.here.large
         return [
             ("H1", 110, [("a step", self.ours(gpt, 0.48)), ("beside torch", self.beside(gpt, 1.15)), ("fused or not", self.fusing)]),
-            ("attention", 20, [("cuDNN's and ours", self.attention)]),
+            ("attention", 50, [("cuDNN's and ours", self.attention), ("a step by ours", self.with_ours)]),
             ("H11", 70, [("memory", self.memory)]),
             ("H9", 40, [("the host's share", self.host_share)]),
             ("H10", 40, [("row kernels", self.kernels("H10", 0.85, "a device copy"))]),

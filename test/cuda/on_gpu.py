@@ -2,7 +2,7 @@
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
 against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults; then figures
 (figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
-import argparse, concurrent.futures, itertools, os, pathlib, re, shutil, signal, subprocess, sys, time
+import argparse, concurrent.futures, itertools, json, os, pathlib, re, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
@@ -10,12 +10,14 @@ from e2e import ROOT, Case, Skip, Suite, close, read_safetensors, same, write_sa
 from figures import Figures
 
 # Most seconds of each; what is not asked for by name comes last.
-CHECKS = {"kernels": 120, "fixtures": 60, "streams": 60, "bits": 60, "tiers": 40, "faults": 60, "sanitizer": 120}
+CHECKS = {"kernels": 120, "fixtures": 60, "streams": 60, "bits": 60, "tiers": 40, "faults": 60, "shapes": 90, "sanitizer": 400}
 FIGURES = ("H1", "attention", "H11", "H9", "H10", "H8", "H6", "H3", "H5", "H2", "H4", "autotune", "limits")
-DEFAULT = (*(name for name in CHECKS if name != "sanitizer"), *FIGURES[:-2])
+LAST = ("shapes", "sanitizer")
+DEFAULT = (*(name for name in CHECKS if name not in LAST), *FIGURES[:-2])
 parser = argparse.ArgumentParser(description=__doc__, add_help=False)
 parser.add_argument("--only", nargs="+", choices=(*CHECKS, *FIGURES), default=DEFAULT, metavar="PART",
-                    help=f"of {' '.join((*CHECKS, *FIGURES))} (default: all but sanitizer, autotune and limits)")
+                    help=f"of {' '.join((*CHECKS, *FIGURES))} (default: all but {', '.join((*LAST, *FIGURES[-2:]))})")
+parser.add_argument("--save", type=pathlib.Path, metavar="FOLDER", help="where to leave what the libraries chose (test/cuda/devices)")
 parser.add_argument("--device", choices=("cuda", "fake"), default="cuda", help="fake: this script itself, where there is no GPU")
 parser.add_argument("--budget", type=float, default=440, help="seconds after which nothing new begins")
 own, rest = parser.parse_known_args()
@@ -50,7 +52,7 @@ def part(name, cases, seconds):
         suite.run([(f"{name}: {title}", timed(function)) for title, function in cases])
 
 
-def run_kernel_tests(command, filters, shard=0, shards=1):
+def run_kernel_tests(command, filters, shard=0, shards=1, **more):
     """The names of tests that failed, of every `shards`-th from number `shard` on, and what was printed."""
     program = suite.bin / "zc-kernel-test"
     if not program.exists():
@@ -58,7 +60,7 @@ def run_kernel_tests(command, filters, shard=0, shards=1):
     seconds = max(10, seconds_left())
     try:
         done = subprocess.run([*command, program, f"--gtest_filter={filters}", "--gtest_brief=1"], capture_output=True, text=True, errors="replace",
-                              env={**environment, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, timeout=seconds)
+                              env={**environment, **more, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, timeout=seconds)
     except subprocess.TimeoutExpired as over:
         said = (over.stdout or b"").decode(errors="replace")
         done = subprocess.CompletedProcess(over.cmd, 124, said, f"{(over.stderr or b'').decode(errors='replace')}\ndid not end in {seconds:.0f} s")
@@ -78,13 +80,22 @@ def all_kernel_tests():
     return names
 
 
-def kernel_tests(*command, filters="*", shards=1):
+def never_called(outputs):
+    """Kernels that no test called, of those that the GPU has: each process says what it did not."""
+    told = [set(found[1].split()) for found in (re.search(r"^on the GPU: \d+ of \d+ kernels were called; not(.*)$", text, re.M) for text in outputs) if found]
+    return sorted(set.intersection(*told)) if told else None
+
+
+def kernel_tests(*command, filters="*", shards=1, **more):
     """Most of the time is the host's, on one core: as many processes as `shards` share the GPU."""
     with concurrent.futures.ThreadPoolExecutor(shards) as pool:
-        results = list(pool.map(lambda shard: run_kernel_tests(command, filters, shard, shards), range(shards)))
+        results = list(pool.map(lambda shard: run_kernel_tests(command, filters, shard, shards, **more), range(shards)))
     failed = [name for names, _ in results for name in names]
     if not failed:
-        return ", ".join((done.stdout.strip().splitlines() or [""])[-1] for _, done in results)
+        never = never_called(done.stdout for _, done in results)
+        if filters == "*" and own.device == "cuda" and never != []:
+            raise Case(f"kernels that no test called: {never}")
+        return ", ".join(re.findall(r"^\[  PASSED  \] .*$", done.stdout, re.M)[-1] for _, done in results)
     done = next(done for names, done in results if names)
     if any(of.returncode == 124 for _, of in results):
         raise Case(f"{failed}: {done.stderr[-900:]}")
@@ -92,7 +103,7 @@ def kernel_tests(*command, filters="*", shards=1):
     alone = {}
     for name in [n for n in failed if "." in n] or all_kernel_tests():
         if seconds_left() > 0:
-            again, one = run_kernel_tests(command, name)
+            again, one = run_kernel_tests(command, name, **more)
             if again:
                 alone[name] = one
     where = []
@@ -102,17 +113,20 @@ def kernel_tests(*command, filters="*", shards=1):
     raise Case(f"{len(failed)} failed together, {len(alone)} by themselves: {' '.join(alone)}\n" + "\n".join(where[:25]) + done.stderr[-600:])
 
 
-def sanitizer():
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not pathlib.Path(tool).exists():
-        raise Skip("no compute-sanitizer")
-    try:
-        return kernel_tests(tool, "--error-exitcode", "9", "--launch-timeout", "60",
-                            filters="Norm*:*CrossEntropy*:*Softmax*:*Gather*:*Reduce*:*Matmul*:Quantize*:Optimizer*")
-    except Case as case:
-        if "Device not supported" in str(case):
-            raise Skip("compute-sanitizer does not work here: device not supported")
-        raise
+def sanitizer(tool):
+    """Each kernel on some shapes, every operand in an allocation of its own (test/kernels/OnGpu.h)."""
+    def run():
+        program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+        if not pathlib.Path(program).exists():
+            raise Skip("no compute-sanitizer")
+        try:
+            return kernel_tests(program, "--tool", tool, "--error-exitcode", "9", "--launch-timeout", "60", shards=max(1, min(4, (os.cpu_count() or 1) // 2)),
+                                ZC_TEST_SANITIZER="1")
+        except Case as case:
+            if "Device not supported" in str(case):
+                raise Skip("compute-sanitizer does not work here: device not supported")
+            raise
+    return tool, run
 
 
 targets = []
@@ -184,6 +198,32 @@ def streams(model, world, *flags):
         for graphs in ("off", "on", "on"):
             equal(f"graphs {graphs}", train(model, plan, world, STREAMS, "--graphs", graphs), first)
     return run
+
+
+def shapes():
+    """What the libraries chose for the products, attention and convolutions of the exports' plans. Saved as devices/GPU-libraries.json."""
+    program = suite.bin / "zc-gpu-bench"
+    if not program.exists():
+        raise Skip(f"no {program}")
+    exports = [path for path in sorted(suite.models.glob("*/*.onnx")) if path.stem != "dynamo23_sdpa_dropout"]  # refused: see test/e2e/run_kernels.py
+    if own.device == "fake":
+        exports = exports[:2]
+    plans = [(path, suite.dir / f"{path.parent.name}-{path.stem}-{precision}.plan", "--precision", precision,
+              *(("--dim", "batch=2", "--dim", "seq=16") if "dynbatch" in path.stem else ())) for path in exports for precision in ("fp32", "bf16")]
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        plans = list(pool.map(lambda words: suite.compile(*words[:2], *target(), *words[2:]), plans))
+    done = subprocess.run([program, "--device", own.device, "--shapes", *plans], capture_output=True, text=True, env=environment, timeout=max(10, seconds_left()))
+    if done.returncode:
+        raise Case(done.stderr[-1500:])
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    notes, asked = [line["note"] for line in lines if "note" in line], [line for line in lines if "asked" in line]
+    if own.save:
+        said = dict(re.findall(r"^(cuda|GPU 0|cuBLASLt|cuDNN) +(.*)$", suite.tool("zero-run", "doctor"), re.M))
+        own.save.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"\W+", "-", lines[-1]["gpu"].removeprefix("NVIDIA ").lower())
+        (own.save / f"{name}-libraries.json").write_text(json.dumps({"machine": said, "choices": asked, "notes": notes}, indent=1) + "\n")
+    refused = [f"{line['library']}: {line['asked']}" for line in asked if line["taken"].startswith("none")]
+    return f"{lines[-1]['kernels']} kernels, {len(asked)} choices, {len(refused)} refused: {'; '.join(refused[:3])}; notes: {'; '.join(notes[:3])}"
 
 
 groups = {}
@@ -323,9 +363,10 @@ checks = {
                ("no memory for a context", lambda: memory_taken(200, lambda: (compiled("gpt2"), suite.models / "gpt2/inputs.safetensors"), "CUDA's context")),
                ("no memory for the plan", lambda: memory_taken(1500, large, "")), ("SIGTERM", interrupted(signal.SIGTERM)),
                ("Ctrl-C", interrupted(signal.SIGINT)), ("SIGKILL", killed)],
-    "sanitizer": [("kernels of each family", sanitizer)],
+    "shapes": [("what the libraries chose", shapes)],
+    "sanitizer": [sanitizer(tool) for tool in ("memcheck", "racecheck", "synccheck")],
 }
-for name in (name for name in CHECKS if name != "sanitizer"):
+for name in (name for name in CHECKS if name not in LAST):
     # Most of a small model's run is the start of its process.
     suite.args.jobs = 3 if name in ("fixtures", "streams", "bits", "tiers") and (own.device == "fake" or os.cpu_count() > 3) else 1
     part(name, checks[name], CHECKS[name])
@@ -333,5 +374,6 @@ suite.args.jobs = 1
 if set(own.only) & set(FIGURES):
     for name, seconds, cases in Figures(suite, STREAMS, target, seconds_left).parts(environment):
         part(name, cases, seconds)
-part("sanitizer", checks["sanitizer"], CHECKS["sanitizer"])
+for name in LAST:
+    part(name, checks[name], CHECKS[name])
 suite.finish()

@@ -2,7 +2,7 @@
 """The plugin for GPUs without a GPU: its own sources beside a double of CUDA (test/cuda/double). What test/cuda/on_gpu.py asks of a GPU, and
 what a GPU or a driver may be like: several GPUs, none, too little memory, memory of the host that cannot be pinned, streams that cannot wait
 for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost or whose kernel never ends, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
-import itertools, pathlib, re, sys
+import itertools, json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cuda_double import LIBRARIES, Double
@@ -57,6 +57,27 @@ def beside():
         raise Case(f"exit code {code} of a kernel that strays: {said[-2000:]}")
 
 
+def asked_before():
+    """Products that plans ask for, beside what cuBLASLt was asked for on GPUs (on_gpu.py's `shapes` saves it): none was refused there."""
+    saved = sorted((ROOT / "test/cuda/devices").glob("*-libraries.json"))
+    here = suite.dir / "choices"
+    done = double.run_silently("shapes", [sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", double.programs, "--only", "shapes", "--save", here])
+    if done.returncode:
+        raise Case(done.stdout[-1500:] + done.stderr[-1500:])
+    asked = {choice["asked"] for file in here.iterdir() for choice in json.loads(file.read_text())["choices"]}
+    if len(asked) < 100:
+        raise Case(f"{len(asked)} products: {done.stdout[-1500:]}")
+    if not saved:
+        return f"{len(asked)} products; no GPU has said yet what cuBLASLt makes of them"
+    told = []
+    for file in saved:
+        taken = {choice["asked"]: choice["taken"] for choice in json.loads(file.read_text())["choices"]}
+        if refused := [question for question in asked if taken.get(question) == "none"]:
+            raise Case(f"{file.name}: refused are {refused}")
+        told.append(f"{file.stem}: {len(asked & taken.keys())} of {len(asked)}")
+    return ", ".join(told)
+
+
 def trained(machine, device, *flags, more=()):
     return double.trained(double.compiled(2, "--zero-stage", "3", *flags), machine, device, STEPS, ranks=2, more=more)
 
@@ -92,7 +113,8 @@ def without(library, package):
 
 
 stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
-suite.run([("kernels on few shapes", few_shapes), ("kernels that write beside their results", beside)])
+suite.run([("kernels on few shapes", few_shapes), ("kernels that write beside their results", beside),
+           ("products that GPUs were asked for", asked_before)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))

@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, SKIPPED, Case, Suite
 
 suite = Suite(__doc__)
-CHECKS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults")
+CHECKS = ("kernels", "fixtures", "streams", "bits", "tiers", "faults", "shapes")
 TORCHS = ("autotune", "limits")  # nothing but torch's
 FIGURES = {"H1": "tokens/s", "H2": "tokens/s", "H3": "tinyllama of 2 layers", "H4": "B parameters", "H5": "goal 1.10", "H6": "adamw on the host",
            "H8": "quantize int4", "H9": "issued in", "H10": "layer_norm", "attention": "attention_grad, ours", "H11": "nvidia-smi says"}
