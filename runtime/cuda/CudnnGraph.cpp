@@ -3,6 +3,7 @@
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
 
+#include <algorithm>
 #include <map>
 
 namespace cudnn_frontend {
@@ -56,6 +57,29 @@ Status cudnnStatus() {
 
 Error cudnnRefusal(const std::string &what, const std::string &why) {
   return makeError(Code::unsupported, 642, "cuDNN cannot " + what + ": " + why);
+}
+
+Result<std::string> describeForCudnn(const std::string &description) {
+  ZC_RETURN_IF_ERROR(cudnnStatus());
+  try {
+    fe::DeviceProperties device;
+    std::vector<uint8_t> written;
+    fe::error_object error;
+    if (description.empty()) {
+      int ordinal = 0;
+      ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
+      error = device.set_device_id(ordinal).build();
+    } else {
+      error = device.deserialize({description.begin(), description.end()});
+    }
+    if (error.is_good())
+      error = device.serialize(written);
+    if (!error.is_good())
+      return cudnnRefusal("describe the GPU", error.get_message());
+    return std::string(written.begin(), std::find(written.begin(), written.end(), uint8_t{0}));
+  } catch (const std::exception &thrown) { // where a library lacks a function
+    return cudnnRefusal("describe the GPU", thrown.what());
+  }
 }
 
 std::vector<int64_t> contiguous(const std::vector<int64_t> &dims) {

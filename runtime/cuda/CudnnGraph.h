@@ -37,4 +37,8 @@ Result<std::unique_ptr<CudnnGraph>> buildAttentionGraph(const CudnnAttention &at
 /// most.
 Result<std::unique_ptr<CudnnGraph>> buildConvGraph(const CudnnConv &conv, const std::string &description = {});
 
+/// What describes this thread's GPU to cuDNN on machines that have none; or `description` once more, as cuDNN writes
+/// it.
+Result<std::string> describeForCudnn(const std::string &description = {});
+
 } // namespace zc::cuda

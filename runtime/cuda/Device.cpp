@@ -1,6 +1,7 @@
 #include "runtime/cuda/Device.h"
 
 #include "kernels/InPlace.h"
+#include "runtime/cuda/CudnnGraph.h"
 #include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/FusedKernels.h"
 #include "runtime/cuda/HostMemory.h"
@@ -274,6 +275,11 @@ Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec,
   KernelSpec &kept = specs[number] = spec;
   kept.attributes.erase("data"); // of constants, large
   return std::unique_ptr<DeviceKernel>(std::make_unique<GpuLaunch>(std::move(*kernel), error, number));
+}
+
+Result<std::string> GpuDevice::description() const {
+  ZC_CUDA(gpu.use(), "take the GPU");
+  return describeForCudnn();
 }
 
 Result<std::unique_ptr<Lane>> GpuDevice::makeLane(Stream &stream) {

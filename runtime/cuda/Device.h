@@ -34,6 +34,7 @@ public:
   Result<std::unique_ptr<Lane>> makeLane(Stream &stream) override;
   Result<std::unique_ptr<DeviceLinks>> makeLinks() override;
   std::optional<Fault> fault() const override;
+  Result<std::string> description() const override;
   std::vector<LibraryChoice> choices() const override { return Choices::instance().all(); }
   std::vector<std::string> notes() const override { return told; }
 

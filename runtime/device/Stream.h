@@ -145,6 +145,8 @@ public:
 
   /// What libraries chose for the kernels that were prepared, here or on another device of the process.
   virtual std::vector<LibraryChoice> choices() const { return {}; }
+  /// The device as a library asks for it where it is not there (test/cuda/devices); empty: nobody asks.
+  virtual Result<std::string> description() const { return std::string(); }
   /// What the user should know of it; a line each.
   virtual std::vector<std::string> notes() const { return {}; }
 };

@@ -220,6 +220,19 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<2>(info.param) ? "_last" : "");
     });
 
+/// What a GPU is saved as (zc-gpu-bench --shapes).
+TEST(Description, isWrittenAsItIsRead) {
+  auto once = cuda::describeForCudnn(gpu());
+  ASSERT_TRUE(once.ok()) << once.error().message;
+  EXPECT_NE(once->find("\"multiProcessorCount\""), std::string::npos) << *once;
+  auto again = cuda::describeForCudnn(*once);
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(*again, *once);
+  auto none = cuda::describeForCudnn("{}");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Code::unsupported);
+}
+
 using Graph = Result<std::unique_ptr<cuda::CudnnGraph>>;
 
 /// Nothing for what cuDNN is not asked.

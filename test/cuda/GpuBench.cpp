@@ -332,7 +332,9 @@ void printShapes(Device &device, const std::vector<std::string> &plans) {
                 quoted(choice.asked).c_str(), quoted(choice.taken).c_str());
   for (const std::string &note : device.notes())
     std::printf("{\"note\": %s}\n", quoted(note).c_str());
-  std::printf("{\"gpu\": %s, \"kernels\": %u}\n", quoted(device.name()).c_str(), number);
+  const Result<std::string> description = device.description();
+  std::printf("{\"gpu\": %s, \"kernels\": %u, \"description\": %s}\n", quoted(device.name()).c_str(), number,
+              quoted(description ? *description : "").c_str());
 }
 
 int run(const std::vector<std::string> &arguments) {

@@ -221,6 +221,8 @@ def shapes():
         said = dict(re.findall(r"^(cuda|GPU 0|cuBLASLt|cuDNN) +(.*)$", suite.tool("zero-run", "doctor"), re.M))
         own.save.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"\W+", "-", lines[-1]["gpu"].removeprefix("NVIDIA ").lower())
+        if described := lines[-1].get("description"):  # as test/cuda/libraries.py asks for it where there is none
+            (own.save / f"{name}.json").write_text(json.dumps(json.loads(described), indent=1) + "\n")
         (own.save / f"{name}-libraries.json").write_text(json.dumps({"machine": said, "choices": asked, "notes": notes}, indent=1) + "\n")
     refused = [f"{line['library']}: {line['asked']}" for line in asked if line["taken"].startswith("none")]
     return f"{lines[-1]['kernels']} kernels, {len(asked)} choices, {len(refused)} refused: {'; '.join(refused[:3])}; notes: {'; '.join(notes[:3])}"

@@ -9,5 +9,6 @@ Result<std::unique_ptr<CudnnGraph>> buildAttentionGraph(const CudnnAttention &, 
   return missing();
 }
 Result<std::unique_ptr<CudnnGraph>> buildConvGraph(const CudnnConv &, const std::string &) { return missing(); }
+Result<std::string> describeForCudnn(const std::string &) { return missing(); }
 
 } // namespace zc::cuda
