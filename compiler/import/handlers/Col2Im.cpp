@@ -7,6 +7,8 @@
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/node/Node.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace zc::importer;
 using namespace zc::graph;
 using mlir::Value;
@@ -26,16 +28,6 @@ struct Blocks {
   }
 };
 
-Dims listOf(Node &node, const char *name, size_t entries, int64_t fallback) {
-  Dims list = node.intsAttr(name);
-  if (list.empty())
-    list.assign(entries, fallback);
-  if (list.size() != entries)
-    node.invalid(std::string(name) + " has " + std::to_string(list.size()) + " entries, not " +
-                 std::to_string(entries));
-  return list;
-}
-
 /// One per dimension of the image; empty after an error.
 llvm::SmallVector<Blocks> blocksOf(Node &node) {
   constexpr int64_t limit = int64_t(1) << 31;
@@ -45,8 +37,8 @@ llvm::SmallVector<Blocks> blocksOf(Node &node) {
   if (node.failed())
     return {};
   size_t rank = image.size();
-  Dims strides = listOf(node, "strides", rank, 1), dilations = listOf(node, "dilations", rank, 1),
-       pads = listOf(node, "pads", 2 * rank, 0);
+  Dims strides = node.intsAttr("strides", rank, 1), dilations = node.intsAttr("dilations", rank, 1),
+       pads = node.intsAttr("pads", 2 * rank, 0);
   llvm::SmallVector<Blocks> all;
   for (size_t d = 0; d < rank && !node.failed(); ++d) {
     Blocks blocks{image[d], block[d], strides[d], dilations[d], pads[d], pads[rank + d]};
@@ -80,8 +72,8 @@ void col2im(Node &node) {
     if (blocks.count() > 0 && blocks.block > node.options().limits.foldedElements / blocks.count())
       return node.unsupported("of " + std::to_string(blocks.count()) + " blocks of " + std::to_string(blocks.block) +
                               " along a dimension");
-    sizes *= blocks.block;
-    counts *= blocks.count();
+    if (llvm::MulOverflow(sizes, blocks.block, sizes) || llvm::MulOverflow(counts, blocks.count(), counts))
+      return node.unsupported("of more elements than 64 bits count");
   }
   llvm::ArrayRef<int64_t> shape = dimsOf(x);
   if (shape.size() != 3 || shape[1] % sizes != 0 || shape[2] != counts || counts == 0 || !isFloat(x))

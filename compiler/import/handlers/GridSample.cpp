@@ -17,6 +17,9 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
+/// As torch: the elements that count at a position are 2 or 4 to this power.
+constexpr int64_t kMostSpatial = 3;
+
 struct Sampling {
   enum class Mode { Nearest, Linear, Cubic } mode = Mode::Linear;
   enum class Padding { Zeros, Border, Reflection } padding = Padding::Zeros;
@@ -138,11 +141,10 @@ void gridSample(Node &node) {
     return node.invalid("grid " + shapeText(wanted) + " does not fit input " + shapeText(sizes));
   if (llvm::is_contained(sizes, 0) || llvm::is_contained(wanted, 0))
     return node.unsupported("of an empty tensor");
-  int64_t samples = sizes[0], channels = sizes[1], elements = 1, positions = 1;
-  for (int64_t d = 0; d < spatial; ++d) {
-    elements *= sizes[d + 2];
-    positions *= wanted[d + 1];
-  }
+  if (spatial > kMostSpatial)
+    return node.unsupported("of " + std::to_string(spatial) + " spatial dimensions");
+  int64_t samples = sizes[0], channels = sizes[1], elements = countOf(llvm::ArrayRef(sizes).drop_front(2)),
+          positions = countOf(llvm::ArrayRef(wanted).drop_front().drop_back());
   Dims channelsLast{0}, channelsFirst{0, rank - 1};
   for (int64_t d = 1; d < rank - 1; ++d) {
     channelsLast.push_back(d + 1);

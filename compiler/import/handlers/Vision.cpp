@@ -45,23 +45,13 @@ public:
 private:
   static constexpr int64_t limit = int64_t(1) << 31;
 
-  static Dims listOf(Node &node, const char *name, size_t entries, int64_t fallback) {
-    Dims list = node.intsAttr(name);
-    if (list.empty())
-      list.assign(entries, fallback);
-    if (list.size() != entries)
-      node.invalid(std::string(name) + " has " + std::to_string(list.size()) + " entries, not " +
-                   std::to_string(entries));
-    return list;
-  }
-
   void read(Node &node, llvm::ArrayRef<int64_t> in, const Dims &weightKernel) {
     kernel = node.intsAttr("kernel_shape");
     if (kernel.empty())
       kernel = weightKernel;
-    strides = listOf(node, "strides", in.size(), 1);
-    dilations = listOf(node, "dilations", in.size(), 1);
-    Dims pads = listOf(node, "pads", 2 * in.size(), 0);
+    strides = node.intsAttr("strides", in.size(), 1);
+    dilations = node.intsAttr("dilations", in.size(), 1);
+    Dims pads = node.intsAttr("pads", 2 * in.size(), 0);
     if (kernel.size() != in.size() || (!weightKernel.empty() && kernel != weightKernel))
       node.invalid("kernel_shape " + shapeText(kernel) + " does not fit the spatial dimensions " + shapeText(in) +
                    (weightKernel.empty() ? "" : " or is not the weight's, " + shapeText(weightKernel)));

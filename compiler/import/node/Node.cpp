@@ -146,6 +146,14 @@ llvm::SmallVector<int64_t> Node::intsAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrInts);
   return a ? llvm::SmallVector<int64_t>(a->ints().begin(), a->ints().end()) : llvm::SmallVector<int64_t>();
 }
+llvm::SmallVector<int64_t> Node::intsAttr(llvm::StringRef name, size_t entries, int64_t fallback) {
+  llvm::SmallVector<int64_t> list = intsAttr(name);
+  if (list.empty())
+    list.assign(entries, fallback);
+  if (list.size() != entries)
+    invalid(name.str() + " has " + std::to_string(list.size()) + " entries, not " + std::to_string(entries));
+  return list;
+}
 llvm::SmallVector<double> Node::floatsAttr(llvm::StringRef name) {
   const onnxpb::Attribute *a = attribute(name, attrFloats);
   return a ? llvm::SmallVector<double>(a->floats().begin(), a->floats().end()) : llvm::SmallVector<double>();

@@ -62,6 +62,8 @@ public:
   double floatAttr(llvm::StringRef name, double fallback);
   std::string stringAttr(llvm::StringRef name, llvm::StringRef fallback);
   llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
+  /// Of so many entries, each `fallback` where the attribute is not given; another number: bad input.
+  llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name, size_t entries, int64_t fallback);
   llvm::SmallVector<double> floatsAttr(llvm::StringRef name);
   const onnxpb::Tensor *tensorAttr(llvm::StringRef name);
   /// The one element of a tensor, as a scalar; `fallback` where the attribute is not given.
