@@ -154,6 +154,21 @@ static std::string nameOf(const FlightEntry &entry) {
          std::to_string(entry.step);
 }
 
+int FlightRecorder::endOfWaiting(int waiting) {
+  auto next = [&](int rank) { // what a file says that somebody else wrote may be no rank
+    int other = log(rank).isInside() ? log(rank).waitsFor() : -1;
+    return other < worldSize() ? other : -1;
+  };
+  const int first = next(waiting);
+  int last = first;
+  for (int turns = 0; last >= 0 && next(last) >= 0; ++turns) {
+    last = next(last);
+    if (last == waiting || turns == worldSize())
+      return first; // they wait for each other
+  }
+  return last;
+}
+
 std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &silent, int64_t silence) {
   int64_t now = nanoseconds(CLOCK_REALTIME);
   auto where = [&](int rank) {
@@ -173,7 +188,7 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
       late = rank;
   bool isSilent = late >= 0;
   if (late < 0)
-    late = mine.waitsFor();
+    late = endOfWaiting(waiting);
   // Threads do not know whom they wait for: a rank with fewer collectives is late, first of all if it is out of them.
   // It may have been stopped while it was in one.
   for (bool inside : {false, true})

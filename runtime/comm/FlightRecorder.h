@@ -101,6 +101,9 @@ private:
   };
   static size_t sizeFor(const Mesh &mesh);
   FlightLog *logs();
+  /// Whom `waiting` waits for at last: the rank it waits for may be in the same collective, waiting for another's part.
+  /// -1: it does not know.
+  int endOfWaiting(int waiting);
 
   void *memory;
   size_t bytes;

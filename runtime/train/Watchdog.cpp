@@ -50,6 +50,9 @@ void Watchdog::observe(FlightRecorder &recorder, std::string file) {
   this->recorder = &recorder;
   this->file = std::move(file);
   seen.assign(size_t(recorder.worldSize()), {{0, nanoseconds()}, {}});
+  // A rank may be stopped before the first look: its silence tells only after a sign.
+  for (int rank = first; rank < first + count; ++rank)
+    recorder.log(rank).beat();
 }
 
 void Watchdog::stop() {

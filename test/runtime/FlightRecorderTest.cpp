@@ -58,6 +58,13 @@ TEST(FlightRecorder, SaysWhoIsLate) {
   // A rank that knows whom it waits for is believed.
   (*recorder)->log(0).waitFor(2);
   EXPECT_NE((*recorder)->explain(0, {0, 0, 0}, 1).find("for rank 2: it is in all_reduce"), std::string::npos);
+  // The one it waits for may wait for a third in turn.
+  (*recorder)->log(2).waitFor(1);
+  EXPECT_NE((*recorder)->explain(0, {0, 0, 0}, 1).find("for rank 1: it left all_gather"), std::string::npos);
+  (*recorder)->log(2).waitFor(0);
+  EXPECT_NE((*recorder)->explain(0, {0, 0, 0}, 1).find("for rank 2: it is in all_reduce"), std::string::npos);
+  (*recorder)->log(2).waitFor(2);
+  EXPECT_NE((*recorder)->explain(0, {0, 0, 0}, 1).find("for rank 2: it is in all_reduce"), std::string::npos);
   // One whose process gives no sign comes first.
   std::vector<int64_t> silent = {0, 2000000000, 0};
   why = (*recorder)->explain(0, silent, 1000000000);

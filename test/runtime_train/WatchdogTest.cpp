@@ -71,6 +71,19 @@ TEST_F(Watched, SaysNothingOfWhoWaitsForNothing) {
   EXPECT_EQ(saysWithin(4 * kSeconds), "");
 }
 
+TEST(Watchdog, GivesASignOfItsRanksBeforeItsFirstLook) {
+  auto recorder = FlightRecorder::create(Mesh::ofNodes(3, 3));
+  ASSERT_TRUE(recorder.ok());
+  zc::test::TempFolder folder;
+  Watchdog watchdog;
+  watchdog.start(1, 2, 1000, [](const Error &) {});
+  watchdog.observe(**recorder, folder.path + "/flight.json");
+  EXPECT_EQ((*recorder)->log(0).beats(), 0u); // of another process
+  EXPECT_EQ((*recorder)->log(1).beats(), 1u);
+  EXPECT_EQ((*recorder)->log(2).beats(), 1u);
+  watchdog.stop();
+}
+
 TEST_F(Watched, SeesACollectiveThatIsNotOver) {
   recorder->log(0).begin({Collective::barrier, AxisSet::all(), DType::u8, 0, 0}, 3);
   EXPECT_NE(saysWithin(60).find("rank 0 waits in barrier number 1 of step 3"), std::string::npos) << said;

@@ -150,6 +150,12 @@ check("split sizes", linear(**split), 3, "make 3, but dimension 1 has 4")
 range0 = dict(nodes=[node("Range", ["a", "b", "c"], ["loss"])],
               initializers=[ints(n, [v], []) for n, v in zip("abc", (0, 4, 0))])
 check("range step", linear(**range0), 3, "delta is 0")
+# blocks of 2^64 elements, each of which fits into its dimension's padding
+blocks = dict(nodes=[node("Col2Im", ["x", "i", "b"], ["loss"], pads=[2**16 - 1] * 4 + [0] * 4)], inputs=[f("x", 1, 4, 4)], opset=18,
+              initializers=[ints("i", [1] * 4), ints("b", [2**16] * 4)])
+check("blocks beyond 64 bits", linear(**blocks), 4, "of more elements than 64 bits count")
+grid = lambda n: dict(nodes=[node("GridSample", ["x", "g"], ["loss"])], inputs=[f("x", 1, 2, *[3] * n), f("g", 1, *[2] * n, n)], opset=20, initializers=[])  # noqa: E731
+check("sampled dimensions", linear(**grid(4)), 4, "of 4 spatial dimensions")
 
 # tensors
 for dims in ([2**33, 2**33], [2**62, 4], [2**20] * 3):
