@@ -28,9 +28,11 @@ def hardened(moved):
     cache = (BUILD / "CMakeCache.txt").read_text()
     if "CMAKE_BUILD_TYPE:STRING=Release\n" not in cache or not re.search(r"^ZC_SANITIZE:STRING=$", cache, re.M):
         return
-    wanted = {"relocations that are read-only": "GNU_RELRO", "its functions bound at the start": r"\(FLAGS_1\).*\bNOW\b"}
+    wanted = {"relocations that are read-only": "GNU_RELRO", "its functions bound at the start": r"\(FLAGS_1\).*\bNOW\b",
+              "guarded stacks": r"\bUND __stack_chk_fail\b", "copies that know how much room there is": r"\bUND __\w+_chk\b"}
     for path in sorted([*(moved / "bin").iterdir(), *(moved / "lib/zero-compile").glob("libzc_mpi.so")]):
         seen = call("readelf", "-Wld", path)
+        seen += call("readelf", "-W", "--dyn-syms", path)
         here = {**wanted, "an address of its own": r"\(FLAGS_1\).*\bPIE\b"} if path.parent.name == "bin" else wanted
         if lacks := [what for what, sign in here.items() if not re.search(sign, seen)]:
             raise Case(f"{path.name} has not {', '.join(lacks)}")
