@@ -46,6 +46,7 @@ struct KernelSpec {
   int threads = 1;       ///< OpenMP threads the kernel may use
   int rank = 0;          ///< data-parallel rank
   uint64_t seed = 0;
+  bool tf32 = false; ///< products of f32 may be of factors rounded to TF32, where tensor cores do that
   const ProductTable *products = nullptr; ///< read while the kernel is prepared; null: none
 
   /// Attribute `key`, or `fallback` (empty) where it is absent or of another kind. getReal takes an integer too.

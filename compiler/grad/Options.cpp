@@ -72,6 +72,10 @@ static void listUpdate(GradOptions &o, OptionList &list) {
       "precision", o.precision,
       "fp32; bf16 or fp16: parameters and gradients in it, fp32 master weights and state; fp16 scales the loss, by "
       "DeepSpeed's rules and defaults");
+  list.add(
+      "matmul-precision", o.matmulPrecision,
+      "of fp32's products (matrices, convolutions): ieee: in fp32; tf32: of factors that a GPU's tensor cores round "
+      "to 10 bits, with sums in fp32. A CPU computes in fp32 either way");
 }
 
 static void listLossScale(GradOptions &o, OptionList &list) {

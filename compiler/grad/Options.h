@@ -39,8 +39,9 @@ enum class Views { off, on };
 constexpr std::array<const char *, 2> namesOf(Views) { return {"off", "on"}; }
 
 struct GradOptions {
-  bool forwardOnly = false; ///< no backward and no update: of the others, `precision` and `lossMean` count
+  bool forwardOnly = false; ///< no backward and no update: of the others, the precisions and `lossMean` count
   Precision precision = Precision::fp32;
+  MatmulPrecision matmulPrecision = MatmulPrecision::ieee;
   LossMean lossMean = LossMean::rank;
   Fuse fuse = Fuse::on;
   Layout layout = Layout::automatic;

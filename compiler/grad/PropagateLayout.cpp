@@ -42,15 +42,17 @@ ConstantOp splatOf(Value value) {
 }
 
 /// Elements that the target's library rearranges where the op has them in the model's order. On GPUs channels are last
-/// for tensor cores, which multiply 16-bit numbers.
-int64_t rearrangedBy(Layoutable op, Target target) {
-  return target == Target::cpu || bytesOfElement(elementOf(op->getResult(0))) == 2 ? op.getRearrangedElements() : 0;
+/// for tensor cores, which multiply 16-bit numbers, and those of 32 bits that may be rounded.
+int64_t rearrangedBy(Layoutable op, const GradStage &stage) {
+  Type type = elementOf(op->getResult(0));
+  bool onTensorCores = bytesOfElement(type) == 2 || (type.isF32() && stage.matmulPrecision == MatmulPrecision::tf32);
+  return stage.target == Target::cpu || onTensorCores ? op.getRearrangedElements() : 0;
 }
 
 /// Values that an operation needs in one order, connected over all operations.
 class Chains {
 public:
-  Chains(ProgramOp program, Target target) : target(target) {
+  Chains(ProgramOp program, const GradStage &stage) : stage(stage) {
     for (Operation &op : program.getBody().front())
       add(&op);
     classes.compress();
@@ -114,7 +116,7 @@ private:
     weights.resize(classes.getNumClasses());
     for (auto &[op, found] : activations)
       if (auto layoutable = dyn_cast<Layoutable>(op))
-        weights[classes[found.place]].within += rearrangedBy(layoutable, target);
+        weights[classes[found.place]].within += rearrangedBy(layoutable, stage);
     for (auto [value, place] : places) {
       int64_t elements = keepsOrder(shapeOf(value)) ? 0 : tensorOf(value).getNumElements();
       weights[classes[place]].borders += elements * (isBroughtIn(value) + isTakenOut(value));
@@ -132,7 +134,7 @@ private:
            });
   }
 
-  const Target target;
+  const GradStage &stage;
   DenseMap<Operation *, Activations> activations;
   DenseMap<Value, unsigned> places;
   llvm::IntEqClasses classes;
@@ -268,7 +270,7 @@ struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, G
     for (auto program : getOperation().getOps<ProgramOp>()) {
       if (program.getPhase() == Phase::update)
         continue;
-      Chains found(program, options.target);
+      Chains found(program, options);
       if (found.numTurned() == 0)
         continue;
       Turner turner(program, found);

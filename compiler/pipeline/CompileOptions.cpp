@@ -74,15 +74,6 @@ static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
   return mesh.empty() ? wrong("has no axis") : Status::success();
 }
 
-/// All plans' products of fp32 are computed in fp32: nothing to keep.
-static Status readMatmulPrecision(const std::string &text) {
-  if (text == "tf32")
-    return makeError(Code::unsupported, 116,
-                     "products of fp32 are computed in fp32 on every target: TF32 is not in this version",
-                     "--matmul-precision", "leave it out, or compute in 16 bits: --precision bf16");
-  return text == "ieee" ? Status::success() : optionError(notOneOf(text, {"ieee", "tf32"}), "matmul-precision");
-}
-
 GradStage zc::gradStageOf(const Strategy &strategy) {
   const ShardOptions &shard = strategy.shard;
   return {strategy.grad, strategy.schedule.target, shard.tileLinear != 0 ? shard.tileBytes() : 0, shard.model};
@@ -95,8 +86,6 @@ OptionList zc::listOptions(CompileOptions &options) {
   listOptions(options.strategy.grad, list);
   list.chosen(false);
   list.group("Training (torch's definitions and defaults)");
-  list.add("matmul-precision", Option::Kind::value, "ieee|tf32", readMatmulPrecision,
-           "of fp32's products: ieee, on every target (ieee); tf32 is not there yet");
   list.add("with-eval", options.withEval,
            "the plan evaluates as well (zero-run --eval-data, --eval-tokens): the model's loss forward only, in the "
            "memory that training has");

@@ -45,6 +45,7 @@ static void warnOfOwnNumbers(ModuleOp module, const CompileOptions &options, con
 void zc::adoptOptimizer(ModuleOp module, const CompileOptions &options, GradOptions &grad) {
   graph::Training training = graph::trainingOf(module);
   training.precision = grad.precision;
+  training.matmulPrecision = grad.matmulPrecision;
   training.seed = static_cast<int64_t>(options.seed);
   if (!training.optimizer || options.isGiven("optimizer")) {
     training.epsUncorrected = training.sumsGradients = false;

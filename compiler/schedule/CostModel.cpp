@@ -32,8 +32,11 @@ void zc::setMachine(ModuleOp module, const MachineModel &machine) {
 MachineModel zc::machineOf(ModuleOp module) {
   auto given = module->getAttrOfType<plan::MachineAttr>(plan::MachineAttr::name);
   MachineModel machine = given ? given.getRates() : MachineModel();
-  if (machine.halfFlopsPerSecond > 0 && graph::trainingOf(module).precision != Precision::fp32)
+  const graph::Training training = graph::trainingOf(module);
+  if (machine.halfFlopsPerSecond > 0 && training.precision != Precision::fp32)
     machine.flopsPerSecond = machine.halfFlopsPerSecond;
+  else if (machine.tf32FlopsPerSecond > 0 && training.matmulPrecision == MatmulPrecision::tf32)
+    machine.flopsPerSecond = machine.tf32FlopsPerSecond;
   if (machine.hostMemoryBandwidth <= 0)
     machine.hostMemoryBandwidth = machine.memoryBandwidth;
   return machine;

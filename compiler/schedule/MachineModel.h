@@ -17,6 +17,7 @@ struct MachinePreset {
   std::string_view name;
   Target target;
   MachineModel model;
+  int64_t memory; ///< bytes of a rank's device
 };
 /// Null where there is none of that name.
 const MachinePreset *findMachine(std::string_view name);

@@ -2,7 +2,8 @@
 //
 // Rates of one rank, a GPU of a usual server of eight. Sheets give peaks; what kernels reach of them is beside each
 // figure, as a factor:
-//  - products: 0.7 of the dense peak of tensor cores in 16 bits, 0.8 of the peak outside of them in fp32 (no TF32)
+//  - products: 0.7 of the dense peak of tensor cores in 16 bits, 0.8 of the peak outside of them in fp32; 0.7 of
+//    the dense peak in TF32, where there is one
 //  - device memory: 0.9 of the sheet's bandwidth
 //  - links between GPUs: 0.8 of NVLink's bandwidth in one direction, which is half of what sheets say
 //  - host to device: 0.85 of PCIe's raw rate in one direction
@@ -23,7 +24,7 @@ namespace {
 
 /// What the sheets say, in the units of the sheets.
 struct Sheet {
-  double fp32, half;          ///< TF/s, without tensor cores; dense, with
+  double fp32, half, tf32;    ///< TF/s, without tensor cores; dense, with
   double memory;              ///< GB/s
   double nvlink;              ///< GB/s, both directions
   double pcie;                ///< GB/s, one direction
@@ -33,11 +34,14 @@ struct Sheet {
 };
 
 constexpr int kPerServer = 8;
+/// As sheets count: drivers report about 7 % more, of which CUDA's context and libraries take a part.
+constexpr int64_t kGigabyte = 1'000'000'000;
 
 constexpr MachineModel modelOf(const Sheet &s) {
   MachineModel m;
   m.flopsPerSecond = 0.8 * s.fp32 * 1e12;
   m.halfFlopsPerSecond = 0.7 * s.half * 1e12;
+  m.tf32FlopsPerSecond = 0.7 * s.tf32 * 1e12;
   m.memoryBandwidth = 0.9 * s.memory * 1e9;
   m.commBandwidth = 0.8 * s.nvlink / 2 * 1e9;
   m.nodeBandwidth = 0.85 * s.network / 8 * kPerServer * 1e9;
@@ -50,10 +54,10 @@ constexpr MachineModel modelOf(const Sheet &s) {
 }
 
 constexpr MachinePreset kMachines[] = {
-    {"h200", Target::cuda, modelOf({67, 989, 4800, 900, 63, 400, 614, 55, 27})},
-    {"h100", Target::cuda, modelOf({67, 989, 3350, 900, 63, 400, 614, 55, 27})},
-    {"a100-80", Target::cuda, modelOf({19.5, 312, 2039, 600, 31.5, 200, 410, 25, 13})},
-    {"v100-32", Target::cuda, modelOf({15.7, 125, 900, 300, 15.75, 50, 154, 6, 4})},
+    {"h200", Target::cuda, modelOf({67, 989, 494, 4800, 900, 63, 400, 614, 55, 27}), 141 * kGigabyte},
+    {"h100", Target::cuda, modelOf({67, 989, 494, 3350, 900, 63, 400, 614, 55, 27}), 80 * kGigabyte},
+    {"a100-80", Target::cuda, modelOf({19.5, 312, 156, 2039, 600, 31.5, 200, 410, 25, 13}), 80 * kGigabyte},
+    {"v100-32", Target::cuda, modelOf({15.7, 125, 0, 900, 300, 15.75, 50, 154, 6, 4}), 32 * kGigabyte},
 };
 
 } // namespace

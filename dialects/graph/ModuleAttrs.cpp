@@ -118,6 +118,7 @@ Training trainingOf(ModuleOp module) {
   if (!attr)
     return training;
   training.precision = attr.getPrecision();
+  training.matmulPrecision = attr.getTf32() ? MatmulPrecision::tf32 : MatmulPrecision::ieee;
   training.seed = attr.getSeed();
   training.forwardOnly = bool(attr.getForwardOnly());
   training.sumsGradients = bool(attr.getSumsGradients());
@@ -134,9 +135,10 @@ void setTraining(ModuleOp module, const Training &training) {
   Builder builder(module.getContext());
   module->setAttr(
       TrainingAttr::name,
-      TrainingAttr::get(builder.getContext(), training.precision, training.seed, flag(builder, training.forwardOnly),
-                        flag(builder, training.sumsGradients), flag(builder, training.weightedLoss),
-                        flag(builder, training.epsUncorrected),
+      TrainingAttr::get(builder.getContext(), training.precision,
+                        flag(builder, training.matmulPrecision == MatmulPrecision::tf32), training.seed,
+                        flag(builder, training.forwardOnly), flag(builder, training.sumsGradients),
+                        flag(builder, training.weightedLoss), flag(builder, training.epsUncorrected),
                         training.optimizer ? attributeOf(builder, *training.optimizer) : UpdateSettingsAttr(),
                         training.lossScale ? attributeOf(builder, *training.lossScale) : LossScaleAttr()));
 }

@@ -52,6 +52,7 @@ struct LossScale {
 /// `graph.training`: what a step computes, apart from where.
 struct Training {
   Precision precision = Precision::fp32;
+  MatmulPrecision matmulPrecision = MatmulPrecision::ieee;
   int64_t seed = 0;
   bool forwardOnly = false;    ///< there is no backward
   bool sumsGradients = false;  ///< over micro-steps and ranks, instead of their mean

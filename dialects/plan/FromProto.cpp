@@ -161,6 +161,7 @@ private:
       training.precision = *precision;
     else
       wrong("precision");
+    training.matmulPrecision = plan.tf32() ? MatmulPrecision::tf32 : MatmulPrecision::ieee;
     training.seed = static_cast<int64_t>(plan.seed());
     training.forwardOnly = plan.forward_only();
     training.weightedLoss = plan.metrics().weighted();

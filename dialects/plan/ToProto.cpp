@@ -98,6 +98,7 @@ private:
 
   void writeTraining(const graph::Training &training) {
     result.set_precision(::zc::nameOf(training.precision));
+    result.set_tf32(training.matmulPrecision == MatmulPrecision::tf32);
     result.set_seed(static_cast<uint64_t>(training.seed));
     result.set_forward_only(training.forwardOnly);
     result.mutable_metrics()->set_weighted(training.weightedLoss);

@@ -9,6 +9,7 @@ namespace zc::cpu {
 static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
   HeadShape s{};
   s.isGrad = first == 1;
+  s.tf32 = spec.tf32;
   Check check(spec);
   s.isGrad ? check.counts(4, 5, 3, 4) : check.counts(3, 4, 1, 1);
   s.hasBias = spec.numInputs == first + 4;
@@ -65,6 +66,7 @@ static TensorType rowsOf(const HeadShape &s, int64_t rows, int64_t columns) { re
 KernelSpec logitsOf(const HeadShape &s, int64_t rows) {
   KernelSpec spec;
   spec.name = "matmul";
+  spec.tf32 = s.tf32;
   spec.operands = {rowsOf(s, rows, s.width), weightOf(s)};
   if (s.hasBias)
     spec.operands.push_back({s.dtype, {s.classes}});
@@ -98,6 +100,7 @@ KernelSpec logitsGradOf(const HeadShape &s, int64_t rows) {
 KernelSpec inputGradOf(const HeadShape &s, int64_t rows) {
   KernelSpec spec;
   spec.name = "matmul";
+  spec.tf32 = s.tf32;
   spec.operands = {rowsOf(s, rows, s.classes), weightOf(s), rowsOf(s, rows, s.width)};
   spec.numInputs = 2;
   if (!s.transWeight)
@@ -108,6 +111,7 @@ KernelSpec inputGradOf(const HeadShape &s, int64_t rows) {
 KernelSpec weightGradOf(const HeadShape &s, int64_t rows, bool adds) {
   KernelSpec spec;
   spec.name = "matmul_part";
+  spec.tf32 = s.tf32;
   spec.operands = {rowsOf(s, rows, s.classes), rowsOf(s, rows, s.width)};
   if (!s.transWeight)
     std::swap(spec.operands[0], spec.operands[1]);

@@ -18,6 +18,7 @@ struct HeadShape {
   int64_t ignoreIndex;
   bool sum, transWeight, hasBias;
   bool isGrad; ///< the loss with its gradients
+  bool tf32;   ///< KernelSpec's, of the products
   /// Are sums over chunks kept beside the gradient, which has 16 bits?
   bool widens() const { return isGrad && sizeOf(dtype) < sizeOf(DType::f32) && chunk < rows; }
 };

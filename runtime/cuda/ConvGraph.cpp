@@ -45,7 +45,7 @@ public:
       break;
     }
     std::vector<fe::NumericalNote_t> refused;
-    if (conv.shape.dtype == DType::f32) // its tensor cores would take 10 bits of a number
+    if (conv.shape.dtype == DType::f32 && !conv.tf32) // its tensor cores would take 10 bits of a number
       refused = {fe::NumericalNote_t::TENSOR_CORE, fe::NumericalNote_t::DOWN_CONVERT_INPUTS};
     return build({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, std::move(refused), conv.workspaceBytes());
   }

@@ -1,5 +1,6 @@
 // matmul, matmul_part, linear_gelu_grad: cuBLASLt. An algorithm is asked for once, while preparing: of those that give
-// the same bits each time, in the plan's workspace. fp32 without TF32; sums of 16-bit floats in fp32.
+// the same bits each time, in the plan's workspace. fp32 without TF32 unless the plan says so; sums of 16-bit floats in
+// fp32.
 #include "runtime/cuda/Matmul.h"
 #include "kernels/cpu/LinearParts.h"
 #include "runtime/cuda/Choices.h"
@@ -120,6 +121,9 @@ struct ProductSpec {
   bool hasAddend = false; ///< operand 2, of the result's shape: D = AB + C
   uint64_t workspace = 0;
   bool isGeluGrad = false; ///< operand 2: what the gelu was of, whose gradient the product is multiplied with
+  bool tf32 = false;       ///< KernelSpec's
+
+  bool roundsFactors() const { return tf32 && shape.dtype == DType::f32; }
 };
 
 class LtMatmul : public GpuKernel {
@@ -179,9 +183,10 @@ Status LtMatmul::setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matri
 Status LtMatmul::describe() {
   const CublasLt &lt = CublasLt::instance();
   bool isDouble = spec.shape.dtype == DType::f64;
-  ZC_CUBLAS(lt.descCreate(&made.operation, isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                          isDouble ? CUDA_R_64F : CUDA_R_32F),
-            "describe a product");
+  cublasComputeType_t compute = isDouble               ? CUBLAS_COMPUTE_64F
+                                : spec.roundsFactors() ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                       : CUBLAS_COMPUTE_32F;
+  ZC_CUBLAS(lt.descCreate(&made.operation, compute, isDouble ? CUDA_R_64F : CUDA_R_32F), "describe a product");
   cublasOperation_t a = product.transA ? CUBLAS_OP_T : CUBLAS_OP_N, b = product.transB ? CUBLAS_OP_T : CUBLAS_OP_N;
   ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "describe a product");
   ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b), "describe a product");
@@ -204,7 +209,8 @@ std::string LtMatmul::question(uint32_t alignment) const {
   const auto &[a, b, d] = std::tie(product.a, product.b, product.d);
   const cpu::MatmulShape &s = spec.shape;
   std::string text = std::to_string(product.batches) + " x " + std::to_string(s.m) + "x" + std::to_string(s.k) +
-                     " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " + std::string(nameOf(s.dtype));
+                     " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " +
+                     std::string(spec.roundsFactors() ? "tf32" : nameOf(s.dtype));
   if (spec.out != s.dtype)
     text += " to " + std::string(nameOf(spec.out));
   text += std::string(product.transB ? ", left turned" : "") + (product.transA ? ", right turned" : "");
@@ -422,12 +428,13 @@ void addMatmul(GpuKernelRegistry &registry) {
   registry.add("matmul", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
     Result<cpu::MatmulShape> shape = cpu::readMatmul(spec);
     ZC_RETURN_IF_ERROR(shape.status());
-    return prepared({spec.name, *shape, shape->dtype, false, static_cast<uint64_t>(spec.workspace)});
+    return prepared({spec.name, *shape, shape->dtype, false, static_cast<uint64_t>(spec.workspace), false, spec.tf32});
   });
   registry.add("matmul_part", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
     Result<cpu::MatmulPartShape> part = cpu::readMatmulPart(spec);
     ZC_RETURN_IF_ERROR(part.status());
-    return prepared({spec.name, part->product, part->out, part->hasAddend, static_cast<uint64_t>(spec.workspace)});
+    return prepared({spec.name, part->product, part->out, part->hasAddend, static_cast<uint64_t>(spec.workspace), false,
+                     spec.tf32});
   });
   registry.add("linear_gelu_grad", [multiplies = *registry.find("matmul"), activates = *registry.find("gelu_grad")](
                                        const KernelSpec &spec) { return prepareLinear(spec, multiplies, activates); });

@@ -44,6 +44,7 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
   KernelSpec spec;
   spec.name = plan.strings(static_cast<int>(step.kernel()));
   spec.numInputs = step.inputs();
+  spec.tf32 = plan.tf32();
   for (const planpb::Operand &operand : step.operands())
     spec.operands.push_back(typeOf(plan.types(static_cast<int>(operand.type()))));
   for (const planpb::Attribute &attribute : step.attributes())

@@ -16,17 +16,18 @@ struct MachineModel {
   double nvmeWriteBandwidth = 1e9; ///< the same
   double stepOverhead = 1e-6;      ///< seconds until a step of another queue that waits for one begins
   double halfFlopsPerSecond = 0;   ///< product of 16-bit matrices; 0: as fp32
+  double tf32FlopsPerSecond = 0;   ///< product of fp32 matrices of factors rounded to TF32; 0: as fp32
   double hostMemoryBandwidth = 0;  ///< of the host, a rank's share; 0: the device is the host
 
   struct Field {
     const char *name; ///< in the machine file
     double MachineModel::*rate;
   };
-  static const Field kFields[11];
+  static const Field kFields[12];
   bool operator==(const MachineModel &other) const;
 };
 
-inline constexpr MachineModel::Field MachineModel::kFields[11] = {
+inline constexpr MachineModel::Field MachineModel::kFields[12] = {
     {"flops_per_second", &MachineModel::flopsPerSecond},
     {"memory_bandwidth", &MachineModel::memoryBandwidth},
     {"comm_bandwidth", &MachineModel::commBandwidth},
@@ -37,6 +38,7 @@ inline constexpr MachineModel::Field MachineModel::kFields[11] = {
     {"nvme_write_bandwidth", &MachineModel::nvmeWriteBandwidth},
     {"step_overhead", &MachineModel::stepOverhead},
     {"half_flops_per_second", &MachineModel::halfFlopsPerSecond},
+    {"tf32_flops_per_second", &MachineModel::tf32FlopsPerSecond},
     {"host_memory_bandwidth", &MachineModel::hostMemoryBandwidth}};
 
 inline bool MachineModel::operator==(const MachineModel &other) const {

@@ -12,4 +12,11 @@ namespace zc {
 enum class Precision : uint8_t { fp32, bf16, fp16 };
 constexpr std::array<const char *, 3> namesOf(Precision) { return {"fp32", "bf16", "fp16"}; }
 
+/// How products of fp32 are computed where a GPU multiplies: CPUs know fp32 only.
+enum class MatmulPrecision : uint8_t {
+  ieee, ///< in fp32
+  tf32, ///< of factors rounded to 10 bits of mantissa, by tensor cores; sums in fp32
+};
+constexpr std::array<const char *, 2> namesOf(MatmulPrecision) { return {"ieee", "tf32"}; }
+
 } // namespace zc

@@ -185,12 +185,19 @@ std::vector<KernelSpec> kernelsOf(const ConvCase &c, DType type, bool hasBias, b
   return {forward, input, weight};
 }
 
-struct Convolutions : testing::TestWithParam<std::tuple<ConvCase, DType, bool>> {};
+struct Numbers {
+  DType type;
+  bool tf32 = false;
+  std::string name() const { return std::string(tf32 ? "tf32" : nameOf(type)); }
+};
+
+struct Convolutions : testing::TestWithParam<std::tuple<ConvCase, Numbers, bool>> {};
 
 TEST_P(Convolutions, areTaken) {
-  auto [c, type, channelsLast] = GetParam();
-  for (const KernelSpec &spec : kernelsOf(c, type, /*hasBias=*/c.stride == 2, channelsLast)) {
+  auto [c, numbers, channelsLast] = GetParam();
+  for (KernelSpec spec : kernelsOf(c, numbers.type, /*hasBias=*/c.stride == 2, channelsLast)) {
     SCOPED_TRACE(spec.name);
+    spec.tf32 = numbers.tf32;
     std::optional<cuda::CudnnConv> conv = cuda::CudnnConv::of(spec);
     ASSERT_TRUE(conv);
     auto graph = cuda::buildConvGraph(*conv, gpu());
@@ -214,9 +221,11 @@ INSTANTIATE_TEST_SUITE_P(
                                      ConvCase{"Rows", {4, 512, 399}, {512, 512, 3}, 2},
                                      ConvCase{"Volumes", {2, 16, 9, 12, 12}, {8, 16, 3, 3, 3}, 1, 1, 1},
                                      ConvCase{"Small", {1, 1, 5, 5}, {3, 1, 2, 2}}),
-                     testing::Values(DType::bf16, DType::f16, DType::f32), testing::Bool()),
+                     testing::Values(Numbers{DType::bf16}, Numbers{DType::f16}, Numbers{DType::f32},
+                                     Numbers{DType::f32, true}),
+                     testing::Bool()),
     [](const auto &info) {
-      return std::string(std::get<0>(info.param).name) + "_" + std::string(nameOf(std::get<1>(info.param))) +
+      return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name() +
              (std::get<2>(info.param) ? "_last" : "");
     });
 

@@ -92,6 +92,17 @@ def like_one_gpu(machine, expected, *flags):
     return f"{machine} {' '.join(flags)}", run
 
 
+def rounds_factors():
+    """--matmul-precision tf32: other bits than fp32's, within what 10 bits of mantissa leave, and the same ones each time; a CPU has fp32's."""
+    flags = ("--matmul-precision", "tf32")
+    exact, rounded = stepwise[()], trained("gpus=1", "cuda-sync", *flags)
+    same("bits of streams and of steps", trained("gpus=1", "cuda", *flags)[2], rounded[2])
+    same("bits on a CPU", *(trained("", "cpu", *more)[2] for more in ((), flags)))
+    losses = [(float(a), float(b)) for each, other in zip(exact[2], rounded[2]) for a, b in zip(each, other)]
+    if len(rounded[2]) != STEPS or rounded[2] == exact[2] or any(abs(a - b) > 2e-3 * abs(a) for a, b in losses):
+        raise Case(f"{rounded[0]}: {exact[2]} and {rounded[2]}: {rounded[1][-1000:]}")
+
+
 def refused(machine, code, expected, steps=0, flags=(), more=()):
     """The exit code, one error that contains `expected`, and no more steps than these."""
     def run():
@@ -114,7 +125,7 @@ def without(library, package):
 
 stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
 suite.run([("kernels on few shapes", few_shapes), ("kernels that write beside their results", beside),
-           ("products that GPUs were asked for", asked_before)])
+           ("products that GPUs were asked for", asked_before), ("products of rounded factors", rounds_factors)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))

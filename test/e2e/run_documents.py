@@ -66,23 +66,6 @@ def every_command_has_its_section():
     compare("commands of zero-run", titles, set(help_all("zero-run")) - {""})
 
 
-def not_there_yet():
-    """Names that are promised are refused, not ignored or taken for something else."""
-    model = suite.models / "mlp/ts17.onnx"
-    plan = suite.compile(model, suite.dir / "mlp.plan")
-    rows = re.findall(r"^\| (zero-\S+)( \S+)? \| `([^`]+)` \| (\d+) \|$", section((DOCS / "cli.md").read_text(), "## Not there yet"), re.M)
-    for tool, command, flag, code in rows:
-        words = [model, "--dry-run"] if tool == "zero-compile" else [*command.split(), plan]
-        if tool == "zero-run" and not command:
-            words += ["--data", suite.models / "mlp/inputs.safetensors", "--steps", 1, "--out", suite.dir / "run"]
-        suite.tool(tool, *words, *flag.split(), code=int(code))
-        if code == "2":
-            raise Case(f"{tool} {flag}: a flag that nobody knows is refused with 2 too")
-    if not rows:
-        raise Case("no rows")
-    return f"{len(rows)} flags"
-
-
 def failpoints():
     """Every place that a test can make fail is one that a rule may name, and there is no other."""
     sources = {path: path.read_text() for folder in ("runtime", "kernels", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")}
@@ -211,7 +194,7 @@ def first_page():
 
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
-cases += [("commands of zero-run", every_command_has_its_section), ("flags that are not there yet", not_there_yet), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
+cases += [("commands of zero-run", every_command_has_its_section), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
           ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages),
           ("length of README.md", first_page)]
 suite.run(cases)

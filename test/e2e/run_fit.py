@@ -248,6 +248,11 @@ def automatic_by_state():
 
 def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--target", "cuda", "--dry-run", code=2)  # of no GPU by name
+    named = subprocess.run([suite.bin / "zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--machine", "a100-80", "--dry-run", "--json"],
+                           capture_output=True, text=True)
+    if named.returncode or "80 GB of an a100-80" not in named.stderr or json.loads(named.stdout)["tiers"]["device"]["budget"] != 80 * 10**9:
+        raise Case(f"exit code {named.returncode}: {named.stderr}{named.stdout[-2000:]}")
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
 
 

@@ -77,7 +77,7 @@ COMMAND_LINES = [
     flags("--mlir-prnt", USAGE, 'unknown flag "--mlir-prnt" of MLIR'), flags("--mlir-timng", USAGE, 'did you mean "--mlir-timing"?'),
     flags("--mlir-print-ir-before=csee", USAGE, "a flag of MLIR is not taken: for the --mlir-print-ir-before option: Cannot find option named 'csee'!"),
     flags("--mlir-elide-elementsattrs-if-larger x", USAGE, "'x' value invalid for uint argument!"),
-    flags("--matmul-precision tf32", UNSUPPORTED, "TF32 is not in this version"), flags("--matmul-precision iee", USAGE, 'did you mean "ieee"?'),
+    flags("--matmul-precision iee", USAGE, 'did you mean "ieee"?'),
     flags("--ort-checkpoint nofile", USAGE, "is none of ONNX Runtime's training artifacts"), flags("--ort-optimizer nofile", USAGE, "--ort-optimizer is of"),
     refuses("JSON and a plan on stdout", USAGE, "where -o - writes the plan", MODEL, "--json", output=pathlib.Path("-")), flags("--device-mem 1KiB", BUDGET, "but --device-mem allows 1024"),
     flags("--precision fp16 --quantize-gradients int8 --quantize-error-feedback", UNSUPPORTED, "loss scale"),
@@ -368,6 +368,24 @@ def ieee_is_as_without():
     same("plans", *plans)
 
 
+def tf32_is_of_gpus():
+    """The plan says it, also where it is written as MLIR on its way, and products are expected to take less time."""
+    flags = ("--target", "cuda", "--machine", "h100,flops_per_second=1e9,tf32_flops_per_second=8e9")
+    def seconds(*more):
+        return json.loads(suite.tool("zero-compile", MODEL, *flags, *more, "--dry-run", "--json"))["predicted_step_seconds"]
+
+    ieee, tf32 = seconds(), seconds("--matmul-precision", "tf32")
+    if not 2 < ieee / tf32 < 8:
+        raise Case(f"{ieee} s, and {tf32} s in TF32")
+    plan = suite.compile(MODEL, suite.dir / "tf32.plan", *flags, "--matmul-precision", "tf32")
+    back = suite.dir / "tf32-back.plan"
+    (suite.dir / "tf32.mlir").write_text(suite.tool("zero-translate", "--plan-to-mlir", plan))
+    suite.tool("zero-translate", "--mlir-to-plan", suite.dir / "tf32.mlir", "-o", back)
+    for each in (plan, back):
+        if "products in tf32" not in suite.tool("zero-run", "inspect", each):
+            raise Case(f"{each.name} does not say so")
+
+
 def help_texts():
     short, long = suite.tool("zero-compile", "--help"), suite.tool("zero-compile", "--help-all")
     for flag in ("--world-size", "--zero-stage", "--dry-run", "--target", "--machine", "--tensor-parallel", "--fuse", "--with-eval", "--param-groups"):
@@ -381,6 +399,6 @@ suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_r
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
-           ("stdout", to_stdout), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without),
+           ("stdout", to_stdout), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
            ("memory per node", memory_per_node)])
 suite.finish()

@@ -28,6 +28,28 @@ TEST(Fast, matmul) {
     });
 }
 
+/// Factors rounded to TF32 on GPUs, whose tensor cores are seen by numbers that differ; a CPU computes as ever.
+TEST(Fast, matmulOfRoundedFactors) {
+  const bool isGpu = isOnGpu();
+  for (bool isPart : {false, true}) {
+    const Ints square{256, 256};
+    Call call{isPart ? "matmul_part" : "matmul",
+              {random(DType::f32, square, 1), random(DType::f32, square, 2)},
+              {Value({DType::f32, square})}};
+    if (isPart)
+      call.attributes["whole"] = int64_t(1) << 40;
+    const Value exact = must(run(call))[0], fast = must(run(call, false))[0];
+    call.tf32 = true;
+    EXPECT_TRUE(must(run(call))[0] == exact); // and what a GPU rounds is within its bound
+    EXPECT_TRUE(must(run(call, false))[0] == fast);
+    if (isGpu) {
+      const Value rounded = must(runOn(blockRegistry(), call))[0];
+      call.tf32 = false;
+      EXPECT_FALSE(rounded == must(runOn(blockRegistry(), call))[0]);
+    }
+  }
+}
+
 TEST(Fast, matmulPart) {
   struct Row {
     Ints lhs, rhs, result;

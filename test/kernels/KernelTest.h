@@ -213,6 +213,7 @@ struct Call {
   uint64_t seed = 0;
   int rank = 0;
   const ProductTable *products = nullptr;
+  bool tf32 = false;
 
   KernelSpec spec(Target target = Target::cpu) const {
     KernelSpec result;
@@ -227,6 +228,7 @@ struct Call {
     result.products = products;
     result.seed = seed;
     result.rank = rank;
+    result.tf32 = tf32;
     result.workspace = workspaceBytes(result, target);
     return result;
   }
@@ -372,7 +374,8 @@ inline double roundingWithin(const Call &call) {
     auto count = [](const Value &value) { return static_cast<double>(value.type.numElements()); };
     const double terms =
         std::sqrt(count(call.inputs[0]) * count(call.inputs[1]) / std::max(1.0, count(call.outputs[0])));
-    return call.inputs[0].type.dtype == DType::f64 ? 0 : 1e-8 * terms;
+    const double rounded = call.tf32 && call.inputs[0].type.dtype == DType::f32 ? 0x1p-11 * std::sqrt(terms) : 0;
+    return call.inputs[0].type.dtype == DType::f64 ? 0 : 1e-8 * terms + rounded;
   }
   if (call.name.rfind("batch_norm", 0) == 0 && call.inputs[0].type.dtype != DType::f64)
     return 1e-4;

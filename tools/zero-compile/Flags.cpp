@@ -156,8 +156,17 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   c.recomputationIsOpen = flags.automatic && !c.isGiven("checkpoint-activations");
   ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));
-  if (flags.automatic && c.strategy.schedule.budgets.device == 0)
-    return optionError("--auto chooses within a budget: --device-mem says what a rank has of its device", "device-mem");
+  int64_t &device = c.strategy.schedule.budgets.device;
+  if (flags.automatic && device == 0 && c.isGiven("machine") && c.strategy.schedule.machine.preset) {
+    const MachinePreset &machine = *c.strategy.schedule.machine.preset;
+    device = machine.memory;
+    flags.notes.push_back("--auto plans for the " + std::to_string(device / 1'000'000'000) + " GB of an " +
+                          std::string(machine.name) + "; --device-mem says otherwise");
+  }
+  if (flags.automatic && device == 0)
+    return optionError("--auto chooses within a budget: --device-mem says what a rank has of its device, or --machine "
+                       "names its GPU, as h100",
+                       "device-mem");
   if (flags.explainSharding && c.strategy.shard.model < 2)
     return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   if (flags.automatic)

@@ -79,7 +79,8 @@ std::string summary(const planpb::Plan &plan) {
   if (!plan.command().empty())
     line(out, "command", escapeName(plan.command()) + " -o PLAN");
   line(out, "world size", worldSize(meshOf(plan)));
-  line(out, "zero stage", std::to_string(plan.zero_stage()) + ", " + plan.precision());
+  line(out, "zero stage",
+       std::to_string(plan.zero_stage()) + ", " + plan.precision() + (plan.tf32() ? ", products in tf32" : ""));
   if (plan.target() == planpb::CUDA)
     line(out, "target", "cuda");
   if (plan.forward_only())

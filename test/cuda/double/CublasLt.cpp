@@ -85,6 +85,7 @@ struct Product {
   uint64_t n() const { return d.columns; }
   uint64_t k() const { return how.transA == CUBLAS_OP_N ? a.columns : a.rows; }
   bool isBiased() const { return how.epilogue == CUBLASLT_EPILOGUE_BIAS; }
+  bool roundsFactors() const { return how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F; }
   bool isGelu() const { return how.epilogue == CUBLASLT_EPILOGUE_DGELU; }
 
   /// What is wrong with it; empty: nothing.
@@ -105,7 +106,7 @@ struct Product {
   bool isSupported() const {
     const bool isDouble = how.compute == CUBLAS_COMPUTE_64F;
     if (a.type != b.type || c.type != d.type || how.scale != (isDouble ? CUDA_R_64F : CUDA_R_32F) ||
-        (a.type == CUDA_R_64F) != isDouble || (!isDouble && how.compute != CUBLAS_COMPUTE_32F) ||
+        (a.type == CUDA_R_64F) != isDouble || (!isDouble && how.compute != CUBLAS_COMPUTE_32F && !roundsFactors()) ||
         (d.type != a.type && !(isHalf(a.type) && d.type == CUDA_R_32F)))
       return false;
     if (isGelu())
@@ -134,8 +135,25 @@ struct Operands {
   double alpha, beta;
 };
 
+/// A float of which products see 10 bits of mantissa, the nearest (PTX: cvt.rna.tf32.f32).
+struct Tf32 {
+  float value;
+  float rounded() const {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x1000) & ~uint32_t(0x1fff);
+    float nearest;
+    std::memcpy(&nearest, &bits, sizeof nearest);
+    return nearest;
+  }
+};
+
 template <typename T> auto at(const void *base, int64_t i) {
-  return zc::formula::load(static_cast<const T *>(base)[i]);
+  const T &element = static_cast<const T *>(base)[i];
+  if constexpr (std::is_same_v<T, Tf32>)
+    return element.rounded();
+  else
+    return zc::formula::load(element);
 }
 
 /// Sums run over k in order, in S.
@@ -172,8 +190,9 @@ void multiply(const Layout &a, const Layout &b, const Layout &c, const Layout &d
 template <typename T> auto chosen(cudaDataType out) {
   return out == CUDA_R_32F ? multiply<T, float, float> : multiply<T, T, float>;
 }
-auto chosen(cudaDataType in, cudaDataType out) {
-  return in == CUDA_R_64F    ? multiply<double, double, double>
+auto chosen(cudaDataType in, cudaDataType out, bool roundsFactors) {
+  return roundsFactors       ? multiply<Tf32, float, float>
+         : in == CUDA_R_64F  ? multiply<double, double, double>
          : in == CUDA_R_16BF ? chosen<Bf16>(out)
          : in == CUDA_R_16F  ? chosen<F16>(out)
                              : multiply<float, float, float>;
@@ -360,9 +379,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     checkPlace(call, o.aux, {product.d.type, product.m(), product.n(), how.auxLeading});
   if (bytes > 0 && rangeOf(call, workspace, bytes).place != Place::device)
     undefined(call, "works in memory that is not the GPU's");
-  auto multiply = [=, run = chosen(product.a.type, product.d.type), la = product.a, lb = product.b, lc = product.c,
-                   ld = product.d, k = static_cast<int64_t>(product.k()), turnsA = how.transA != CUBLAS_OP_N,
-                   turnsB = how.transB != CUBLAS_OP_N, auxLeading = how.auxLeading](int64_t) {
+  auto multiply = [=, run = chosen(product.a.type, product.d.type, product.roundsFactors()), la = product.a,
+                   lb = product.b, lc = product.c, ld = product.d, k = static_cast<int64_t>(product.k()),
+                   turnsA = how.transA != CUBLAS_OP_N, turnsB = how.transB != CUBLAS_OP_N,
+                   auxLeading = how.auxLeading](int64_t) {
     if (bytes)
       std::memset(workspace, 0xa5, bytes);
     run(la, lb, lc, ld, turnsA, turnsB, k, auxLeading, o);
