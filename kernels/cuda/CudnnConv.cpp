@@ -19,7 +19,8 @@ std::optional<CudnnConv> CudnnConv::of(const KernelSpec &spec) {
                                                           : cpu::readConvWeightGrad(spec);
   if (!read.ok() || read->dtype == DType::f64)
     return std::nullopt;
-  CudnnConv conv{std::move(*read), pass, spec.tf32};
+  CudnnConv conv{std::move(*read), pass};
+  conv.tf32 = spec.tf32 && conv.shape.dtype == DType::f32;
   cpu::Windows &w = conv.shape.windows;
   bool isEmpty = cpu::Workspace::times(conv.shape.batch, w.inPlane, w.outPlane, w.taps, conv.shape.inChannels,
                                        conv.shape.outChannels) == 0;

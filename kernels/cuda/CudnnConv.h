@@ -22,7 +22,7 @@ struct CudnnConv {
   cpu::ConvShape
       shape; ///< with two or three spatial dimensions: cuDNN knows no row alone, which is a plane of height 1
   ConvPass pass;
-  bool tf32 = false; ///< KernelSpec's
+  bool tf32 = false; ///< of f32, KernelSpec's
   /// Of conv, conv_transpose or conv_weight_grad; nothing for what is ours.
   static std::optional<CudnnConv> of(const KernelSpec &spec);
 

@@ -18,7 +18,7 @@ std::string nameOf(const CudnnConv &conv) {
   return std::string(kPasses[static_cast<size_t>(conv.pass)]) + " of " + extents(conv.input()) + " with " +
          extents(conv.weight()) + " in " + std::to_string(conv.shape.groups) + " groups, strides " +
          extents(w.strides) + ", dilations " + extents(w.dilations) + ", padding " + extents(w.low) + " and " +
-         extents(conv.shape.high) + ", " + std::string(zc::nameOf(conv.shape.dtype));
+         extents(conv.shape.high) + ", " + std::string(conv.tf32 ? "tf32" : zc::nameOf(conv.shape.dtype));
 }
 
 /// Operands are those of conv, conv_transpose, conv_weight_grad; the channels of a weight say how many groups there

@@ -2,13 +2,16 @@
 // Run by libraries.py.
 #include "runtime/cuda/CudnnGraph.h"
 #include "runtime/base/StridedView.h"
+#include "runtime/cuda/Choices.h"
 #include "test/cuda/PlanSpecs.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace zc::test {
@@ -228,6 +231,34 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name() +
              (std::get<2>(info.param) ? "_last" : "");
     });
+
+/// The engine that cuDNN took for `conv`, which nobody else asks for.
+std::string engineOf(const cuda::CudnnConv &conv) {
+  auto isKnown = [known = cuda::Choices::instance().all()](const LibraryChoice &choice) {
+    return std::any_of(known.begin(), known.end(), [&](const LibraryChoice &k) { return k.asked == choice.asked; });
+  };
+  EXPECT_TRUE(cuda::buildConvGraph(conv, gpu()).ok());
+  for (const LibraryChoice &choice : cuda::Choices::instance().all())
+    if (!isKnown(choice))
+      return choice.taken.substr(0, choice.taken.find(','));
+  ADD_FAILURE() << "asked before";
+  return {};
+}
+
+TEST(ConvolutionsInTf32, runOnOtherEngines) {
+  const ConvCase block{"Block", {7, 64, 56, 56}, {64, 64, 3, 3}, 1, 1, 1};
+  for (KernelSpec spec : kernelsOf(block, DType::f32, /*hasBias=*/false, /*channelsLast=*/true)) {
+    SCOPED_TRACE(spec.name);
+    std::set<std::string> engines;
+    for (bool tf32 : {false, true}) {
+      spec.tf32 = tf32;
+      auto conv = cuda::CudnnConv::of(spec);
+      ASSERT_TRUE(conv);
+      engines.insert(engineOf(*conv));
+    }
+    EXPECT_EQ(engines.size(), 2u) << *engines.begin();
+  }
+}
 
 /// What a GPU is saved as (zc-gpu-bench --shapes).
 TEST(Description, isWrittenAsItIsRead) {
