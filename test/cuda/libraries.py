@@ -46,14 +46,15 @@ def plans():
     folder.mkdir()
 
     def compiled(model, flags, precision):
+        numbers = ("--matmul-precision", "tf32") if precision == "tf32" else ("--precision", precision)
         plan = folder / f"{model.parent.name}-{model.stem}-{precision}.plan"
-        done = subprocess.run(list(map(str, [compiler, model, "--target", "cuda", "--precision", precision, *flags, "-o", plan])), capture_output=True, text=True)
+        done = subprocess.run(list(map(str, [compiler, model, "--target", "cuda", *numbers, *flags, "-o", plan])), capture_output=True, text=True)
         if done.returncode:
             raise Case(f"{model} {precision}: {done.stderr[-1000:]}")
 
     with concurrent.futures.ThreadPoolExecutor(suite.args.jobs) as pool:
         list(pool.map(lambda wanted: compiled(*wanted), [(model, flags, precision) for model, flags in {**models, **families}.items()
-                                                         for precision in ("fp32", "bf16", "fp16")]))
+                                                         for precision in ("fp32", "tf32", "bf16", "fp16")]))
     return asked_of_cudnn("Plans.*", ZC_PLANS=str(folder))
 
 

@@ -166,9 +166,14 @@ def train(model, plan, world, device, *more):
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
 
 
+def numbers(name):
+    """fp32, bf16, or products of fp32 in TF32."""
+    return ("--matmul-precision", "tf32") if name == "tf32" else ("--precision", name)
+
+
 def fixture(model, precision, tolerance):
     def run():
-        plan = compiled(model, "--precision", precision, "--clip-grad-norm", "0.1")
+        plan = compiled(model, *numbers(precision), "--clip-grad-norm", "0.1")
         host = train(model, plan, 1, "cpu")
         step_by_step = train(model, plan, 1, STEPWISE)
         worst = close("loss", step_by_step[0], host[0], tolerance)
@@ -208,8 +213,8 @@ def shapes():
     exports = [path for path in sorted(suite.models.glob("*/*.onnx")) if path.stem != "dynamo23_sdpa_dropout"]  # refused: see test/e2e/run_kernels.py
     if own.device == "fake":
         exports = exports[:2]
-    plans = [(path, suite.dir / f"{path.parent.name}-{path.stem}-{precision}.plan", "--precision", precision,
-              *(("--dim", "batch=2", "--dim", "seq=16") if "dynbatch" in path.stem else ())) for path in exports for precision in ("fp32", "bf16")]
+    plans = [(path, suite.dir / f"{path.parent.name}-{path.stem}-{precision}.plan", *numbers(precision),
+              *(("--dim", "batch=2", "--dim", "seq=16") if "dynbatch" in path.stem else ())) for path in exports for precision in ("fp32", "tf32", "bf16")]
     with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
         plans = list(pool.map(lambda words: suite.compile(*words[:2], *target(), *words[2:]), plans))
     done = subprocess.run([program, "--device", own.device, "--shapes", *plans], capture_output=True, text=True, env=environment, timeout=max(10, seconds_left()))
@@ -355,7 +360,7 @@ checks = {
     "kernels": [("against the CPU's plain ones", lambda: kernel_tests(shards=max(1, min(4, (os.cpu_count() or 1) // 2))) if own.device == "cuda"
                  else kernel_tests(filters="NormSum*:Quantize*", shards=2))],
     "fixtures": [(f"{model} {precision}", fixture(model, precision, tolerance))
-                 for precision, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)) for model in MODELS] +
+                 for precision, tolerance in (("fp32", 1e-5), ("tf32", 5e-3), ("bf16", 2e-2)) for model in MODELS] +
                 [(f"{model} bf16, fused or not", fused(model, tolerance)) for model, tolerance in (("resnet", 0), ("gpt2", 2e-2)) if model in MODELS],
     "streams": [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in STREAMED],
     "bits": [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
