@@ -209,8 +209,8 @@ def PropagateLayout : Pass<"propagate-layout", "::mlir::ModuleOp"> {
     activations [N, d..., C], and are `channels_last` where an operation has to know; a transpose stands where a chain
     begins and ends, none inside. A chain is what is connected by activations; it is turned around as a whole, where its
     transposes move less than half of the elements that its convolutions rearrange within their steps (for the library's sake)
-    when nothing is done: a convolution alone stays, and so do, on GPUs, those of more than 16 bits without TF32. Operations say themselves how
-    they compute so (`Layoutable`). Sums are cut otherwise than in the model's order.
+    when nothing is done: a convolution alone stays, and so do, on GPUs, those of more than 16 bits without TF32. Operations say
+    themselves how they compute so (`Layoutable`). Sums are cut otherwise than in the model's order.
 
     ```mlir
     %c = graph.conv %x, %w {...} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>

@@ -186,8 +186,8 @@ def Graph_LossScaleAttr : Graph_Attr<"LossScale", "loss_scale"> {
 def Graph_TrainingAttr : Graph_Attr<"Training", "training"> {
   let summary = "what a step computes, apart from where";
   let description = [{
-    `graph.training` of a module, from import to the plan. `tf32`: GPUs may round the factors of products of f32 to that. `forward_only`: there is no backward. `sums_gradients`: over
-    micro-steps and ranks, not their mean. `weighted_loss`: losses are numerators of a mean (loss-mean). `eps_uncorrected`: eps is
+    `graph.training` of a module, from import to the plan. `tf32`: GPUs may round the factors of products of f32 to that.
+    `forward_only`: there is no backward. `sums_gradients`: over micro-steps and ranks, not their mean. `weighted_loss`: losses are numerators of a mean (loss-mean). `eps_uncorrected`: eps is
     added to sqrt(v), not to sqrt(v / (1 - beta2^t)). Example: `#graph.training<precision = bf16, forward_only = unit>`.
   }];
   let parameters = (ins Graph_Precision:$precision, OptionalParameter<"::mlir::UnitAttr">:$tf32,

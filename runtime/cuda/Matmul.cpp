@@ -115,15 +115,18 @@ struct Descriptors {
 
 /// What is multiplied; the rest of a kernel's spec says where.
 struct ProductSpec {
+  /// A result of the factors' type, and nothing else.
+  ProductSpec(const KernelSpec &spec, const cpu::MatmulShape &shape)
+      : name(spec.name), shape(shape), out(shape.dtype), workspace(static_cast<uint64_t>(spec.workspace)),
+        roundsFactors(spec.tf32 && shape.dtype == DType::f32) {}
+
   std::string name;
   cpu::MatmulShape shape;
   DType out;
-  bool hasAddend = false; ///< operand 2, of the result's shape: D = AB + C
-  uint64_t workspace = 0;
+  uint64_t workspace;
+  bool roundsFactors;      ///< to TF32
+  bool hasAddend = false;  ///< operand 2, of the result's shape: D = AB + C
   bool isGeluGrad = false; ///< operand 2: what the gelu was of, whose gradient the product is multiplied with
-  bool tf32 = false;       ///< KernelSpec's
-
-  bool roundsFactors() const { return tf32 && shape.dtype == DType::f32; }
 };
 
 class LtMatmul : public GpuKernel {
@@ -183,9 +186,9 @@ Status LtMatmul::setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matri
 Status LtMatmul::describe() {
   const CublasLt &lt = CublasLt::instance();
   bool isDouble = spec.shape.dtype == DType::f64;
-  cublasComputeType_t compute = isDouble               ? CUBLAS_COMPUTE_64F
-                                : spec.roundsFactors() ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                       : CUBLAS_COMPUTE_32F;
+  cublasComputeType_t compute = isDouble             ? CUBLAS_COMPUTE_64F
+                                : spec.roundsFactors ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                     : CUBLAS_COMPUTE_32F;
   ZC_CUBLAS(lt.descCreate(&made.operation, compute, isDouble ? CUDA_R_64F : CUDA_R_32F), "describe a product");
   cublasOperation_t a = product.transA ? CUBLAS_OP_T : CUBLAS_OP_N, b = product.transB ? CUBLAS_OP_T : CUBLAS_OP_N;
   ZC_CUBLAS(lt.descSet(made.operation, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a), "describe a product");
@@ -210,7 +213,7 @@ std::string LtMatmul::question(uint32_t alignment) const {
   const cpu::MatmulShape &s = spec.shape;
   std::string text = std::to_string(product.batches) + " x " + std::to_string(s.m) + "x" + std::to_string(s.k) +
                      " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " +
-                     std::string(spec.roundsFactors() ? "tf32" : nameOf(s.dtype));
+                     std::string(spec.roundsFactors ? "tf32" : nameOf(s.dtype));
   if (spec.out != s.dtype)
     text += " to " + std::string(nameOf(spec.out));
   text += std::string(product.transB ? ", left turned" : "") + (product.transA ? ", right turned" : "");
@@ -405,8 +408,9 @@ Result<Part> prepareLinear(const KernelSpec &spec, const GpuKernelFactory &multi
   std::unique_ptr<LtMatmul> whole;
   std::string why;
   if (sizeOf(shape->dtype) == 2 && shape->m * shape->n * shape->k != 0) {
-    whole = std::make_unique<LtMatmul>(ProductSpec{spec.name, *shape, shape->dtype, /*hasAddend=*/false,
-                                                   static_cast<uint64_t>(spec.workspace), /*isGeluGrad=*/true});
+    ProductSpec both(spec, *shape);
+    both.isGeluGrad = true;
+    whole = std::make_unique<LtMatmul>(std::move(both));
     if (Status status = whole->prepare(); !status.ok()) {
       why = "kernel '" + spec.name + "' runs as two: " + status.error().message;
       whole.reset();
@@ -428,13 +432,15 @@ void addMatmul(GpuKernelRegistry &registry) {
   registry.add("matmul", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
     Result<cpu::MatmulShape> shape = cpu::readMatmul(spec);
     ZC_RETURN_IF_ERROR(shape.status());
-    return prepared({spec.name, *shape, shape->dtype, false, static_cast<uint64_t>(spec.workspace), false, spec.tf32});
+    return prepared({spec, *shape});
   });
   registry.add("matmul_part", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
     Result<cpu::MatmulPartShape> part = cpu::readMatmulPart(spec);
     ZC_RETURN_IF_ERROR(part.status());
-    return prepared({spec.name, part->product, part->out, part->hasAddend, static_cast<uint64_t>(spec.workspace), false,
-                     spec.tf32});
+    ProductSpec product(spec, part->product);
+    product.out = part->out;
+    product.hasAddend = part->hasAddend;
+    return prepared(std::move(product));
   });
   registry.add("linear_gelu_grad", [multiplies = *registry.find("matmul"), activates = *registry.find("gelu_grad")](
                                        const KernelSpec &spec) { return prepareLinear(spec, multiplies, activates); });

@@ -5,7 +5,7 @@ zc-nvrtc-test. Needs the libraries (tools/setup.sh --cuda-libraries: 1.5 GB); wh
 import concurrent.futures, json, os, pathlib, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import ROOT, Case, Skip, Suite
+from e2e import ROOT, Case, Skip, Suite, numbers
 
 suite = Suite(__doc__)
 
@@ -46,9 +46,8 @@ def plans():
     folder.mkdir()
 
     def compiled(model, flags, precision):
-        numbers = ("--matmul-precision", "tf32") if precision == "tf32" else ("--precision", precision)
         plan = folder / f"{model.parent.name}-{model.stem}-{precision}.plan"
-        done = subprocess.run(list(map(str, [compiler, model, "--target", "cuda", *numbers, *flags, "-o", plan])), capture_output=True, text=True)
+        done = subprocess.run(list(map(str, [compiler, model, "--target", "cuda", *numbers(precision), *flags, "-o", plan])), capture_output=True, text=True)
         if done.returncode:
             raise Case(f"{model} {precision}: {done.stderr[-1000:]}")
 

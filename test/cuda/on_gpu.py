@@ -5,7 +5,7 @@ against the CPU, streams against that, with graphs and without, the same bits ov
 import argparse, concurrent.futures, itertools, json, os, pathlib, re, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
+from e2e import ROOT, Case, Skip, Suite, close, numbers, read_safetensors, same, write_safetensors
 
 from figures import Figures
 
@@ -164,11 +164,6 @@ def train(model, plan, world, device, *more):
     weights = out / "exported.safetensors"
     suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
-
-
-def numbers(name):
-    """fp32, bf16, or products of fp32 in TF32."""
-    return ("--matmul-precision", "tf32") if name == "tf32" else ("--precision", name)
 
 
 def fixture(model, precision, tolerance):

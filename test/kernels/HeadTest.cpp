@@ -1,4 +1,5 @@
 // linear_cross_entropy: a head and its loss, a chunk of rows at a time.
+#include "kernels/cpu/HeadShapes.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -56,6 +57,23 @@ TEST(FastHead, equalsItsPartsBitForBit) {
   EXPECT_NEAR(fused[0].get(0), loss[0].get(0), 1e-6);
   EXPECT_TRUE(fused[1] == dx);
   EXPECT_TRUE(fused[2] == dw);
+}
+
+/// Where a GPU may round the factors of a head's products, it may in all three.
+TEST(FastHead, handsOnHowItsProductsRound) {
+  const Value x = random(DType::f32, {4, 3}, 1), w = random(DType::f32, {3, 5}, 2);
+  Call call{"linear_cross_entropy_grad",
+            {f32({}, {1}), x, uniform({DType::i64, {4}}, 3, 0, 5), w},
+            {Value({DType::f32, {}}), Value(x.type), Value(w.type)},
+            {{"chunk", int64_t{2}}}};
+  for (bool tf32 : {false, true}) {
+    call.tf32 = tf32;
+    const Result<cpu::HeadShape> shape = cpu::readHeadGrad(call.spec());
+    ASSERT_TRUE(shape.ok()) << shape.error().message;
+    for (const KernelSpec &product : {cpu::logitsOf(*shape, 2), cpu::inputGradOf(*shape, 2),
+                                      cpu::weightGradOf(*shape, 2, true), cpu::weightGradOf(*shape, 2, false)})
+      EXPECT_EQ(product.tf32, tf32) << product.name;
+  }
 }
 
 /// A head as its parts, one after the other: loss, and the gradients of input, weight and bias.

@@ -119,6 +119,11 @@ def close(name, got, expected, tolerance):
     return worst
 
 
+def numbers(name):
+    """Flags of a plan that computes in fp32, bf16, fp16, or in fp32 with products in TF32."""
+    return ("--matmul-precision", "tf32") if name == "tf32" else ("--precision", name)
+
+
 def same_bits(got, expected):
     for what, a, b in zip(("loss", "grad_norm", "weights"), got, expected):
         same(what, a, b)

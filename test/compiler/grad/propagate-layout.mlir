@@ -1,5 +1,6 @@
 // RUN: zero-opt %s --split-input-file --propagate-layout | FileCheck %s
 // RUN: zero-opt %s --split-input-file --propagate-layout="layout=nchw" | FileCheck %s --check-prefix=NONE
+// RUN: zero-opt %s --split-input-file --propagate-layout="kernels-of=cuda matmul-precision=tf32" | FileCheck %s
 // RUN: zero-opt %s --split-input-file --propagate-layout="kernels-of=cuda" | FileCheck %s --check-prefix=GPU
 // NONE-NOT: channels_last
 // GPU-NOT: channels_last
