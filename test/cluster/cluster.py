@@ -31,15 +31,17 @@ class ClusterSuite(Suite):
         done = self.job(self.hosts.mpirun(hosts, ranks, [self.bin / "zero-run", *arguments]), code=code)
         return json.loads(done.out.splitlines()[-1]) if code == 0 else done
 
-    def launch(self, hosts, ranks, *arguments, **how):
-        """zero-run with --hosts, on the first host."""
-        return self.job(self.hosts.inside([self.bin / "zero-run", *arguments, "--hosts", self.hosts.list(hosts, ranks)]), **how)
+    def launch(self, hosts, ranks, *arguments, cluster=None, **how):
+        """zero-run with --hosts, on the first host of `cluster`, or of the one that all cases share."""
+        cluster = cluster or self.hosts
+        command = cluster.inside([self.bin / "zero-run", *arguments, "--hosts", cluster.list(hosts, ranks)])
+        return self.job(command, cluster=cluster, **how)
 
-    def job(self, command, code=0, fault="", meanwhile=None, limit=600, environment=None):
+    def job(self, command, code=0, fault="", meanwhile=None, limit=600, cluster=None):
         """Runs it; `meanwhile` is called with the process, on this thread. Fails unless it ends with `code` and leaves nobody."""
         began = time.time()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                   env=environment or self.hosts.environment(ZERO_FAULT=fault), stdin=subprocess.DEVNULL)
+                                   env=(cluster or self.hosts).environment(ZERO_FAULT=fault), stdin=subprocess.DEVNULL)
         try:
             if meanwhile:
                 meanwhile(process)

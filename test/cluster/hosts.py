@@ -1,6 +1,6 @@
 """Several hosts on one machine: network namespaces joined by a bridge, links that may be slow, Open MPI between them. Ranks of a
 host share memory, ranks of two hosts talk TCP, and the kernel counts what crosses. Needs root and iproute2."""
-import os, pathlib, subprocess, tempfile
+import itertools, os, pathlib, subprocess, tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -20,13 +20,12 @@ class Hosts:
     """`count` hosts; `rate` as tc takes it (400mbit), for each link in both directions. Names and addresses are this process's own,
     so that several clusters may stand side by side."""
 
-    made = 0  # by this process
+    made = itertools.count()  # by this process, whose threads may make some at once
 
     def __init__(self, count, rate=None):
         self.count = count
         self.sessions = tempfile.TemporaryDirectory(prefix="zcmpi", ignore_cleanup_errors=True)
-        number = Hosts.made
-        Hosts.made += 1
+        number = next(Hosts.made)
         name = f"z{os.getpid() % 100000}{chr(ord('a') + number)}"
         self.prefix, self.bridge = name + "h", name + "b"
         self.net = f"10.{(100 + os.getpid() // 250 % 150 + number) % 256}.{os.getpid() % 250}"

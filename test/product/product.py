@@ -1,5 +1,5 @@
 """What the scripts of this folder share: the package from the sources, `zero` as a command, what they cannot do without."""
-import contextlib, importlib, io, json, os, pathlib, subprocess, sys, warnings
+import contextlib, importlib, io, json, os, pathlib, subprocess, sys, tempfile, warnings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test/support")]
@@ -41,13 +41,36 @@ def quiet_torch():
     return torch
 
 
+class Forks:
+    """`zero` as forks.py runs it, begun with the first command."""
+
+    server = None
+
+    def run(self, arguments, folder, place):
+        """Exit code, stdout, stderr."""
+        if self.server is None:
+            self.server = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("forks.py")], stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, text=True)
+        out, err = pathlib.Path(place) / "out", pathlib.Path(place) / "err"
+        request = {"arguments": arguments, "folder": folder and str(folder), "environment": dict(os.environ), "out": str(out), "err": str(err)}
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        answer = self.server.stdout.readline()
+        if not answer:
+            raise Case("forks.py has ended")
+        return int(answer), out.read_text(errors="replace"), err.read_text(errors="replace")
+
+
+forks = Forks()
+
+
 def zero(*arguments, code=0, folder=None):
     """What `zero` prints: its JSON object, or stderr of what must fail with `code`."""
-    command = [sys.executable, "-m", "zero_compile", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, cwd=folder)
-    if done.returncode != code:
-        raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
-    return done.stderr if code else json.loads(done.stdout.splitlines()[-1])
+    arguments = [str(argument) for argument in arguments]
+    with tempfile.TemporaryDirectory() as place:
+        ended, out, err = forks.run(arguments, folder, place)
+    if ended != code:
+        raise Case(f"zero {' '.join(arguments)}\n      exit code {ended}: {err.strip()[-1500:]}")
+    return err if code else json.loads(out.splitlines()[-1])
 
 
 def torch_steps(rule, batches, loss_of):
