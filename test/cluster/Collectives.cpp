@@ -108,10 +108,10 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
   return status.ok() ? Result<std::vector<char>>(std::move(out)) : status.error();
 }
 
-std::vector<Case> allCases(const Mesh &mesh) {
+std::vector<Case> allCases(const Mesh &mesh, uint64_t largest) {
   std::vector<Case> cases;
   for (uint8_t bits = 1; bits < 1u << mesh.axes().size(); ++bits)
-    for (uint64_t elements : {1, 7, 1000, 300000}) {
+    for (uint64_t elements : {uint64_t(1), uint64_t(7), uint64_t(1000), largest}) {
       const AxisSet axes = AxisSet::fromBits(bits);
       for (bool inPlace : {false, true}) {
         for (DType type : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i64})
@@ -135,6 +135,7 @@ void fail(const Error &error) {
 
 int main(int argc, char **argv) {
   const int perNode = argc > 1 ? std::atoi(argv[1]) : 1, model = argc > 2 ? std::atoi(argv[2]) : 1;
+  const uint64_t largest = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 300000;
   auto mesh = [&](int worldSize) {
     return model == 1 ? Mesh::ofNodes(worldSize, perNode)
                       : Mesh({{"node", worldSize / perNode}, {"local", perNode / model}, {"model", model, false}});
@@ -145,7 +146,7 @@ int main(int argc, char **argv) {
   const int self = (*ranks)->firstRank();
   int different = 0;
   std::unique_ptr<Communicator> comm = (*ranks)->communicator(self);
-  const std::vector<Case> cases = allCases((*ranks)->mesh());
+  const std::vector<Case> cases = allCases((*ranks)->mesh(), largest);
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case &c = cases[i];
     auto got = perform(*comm, c);
