@@ -43,7 +43,7 @@ template <typename T, bool kMasked> struct CoreScores {
   }
   /// What is added to the score, as a power of two. Without branches, so that masks are on their way together.
   ZC_HD float added(int64_t maskAt, int i, int j) const {
-    const bool isHidden = (j >= keys) | (causal & (j > i + lead));
+    const bool isHidden = (i >= queries) | (j >= keys) | (causal & (j > i + lead));
     float sum = 0;
     if constexpr (kMasked) { // what is not there is asked as the last one that is
       const int64_t at =

@@ -20,6 +20,22 @@ constexpr int64_t kSharedByReductions = 1024, kSharedAlways = 48 * 1024 - kShare
 /// Blocks of one warp that are launched as one: a multiprocessor has room for 64 warps, but for 32 blocks.
 constexpr unsigned kWarpsAtOnce = 4;
 
+/// The function may be launched with all of the shared memory that the GPU's blocks may have. The limit is the
+/// function's, whoever launches it: ranks that share a GPU do so with other amounts at the same time.
+inline cudaError_t takeSharedMemory(const void *function) {
+  int device = 0, most = 0;
+  cudaFuncAttributes attributes;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess)
+    status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (status == cudaSuccess)
+    status = cudaFuncGetAttributes(&attributes, function);
+  if (status == cudaSuccess)
+    status = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  most - static_cast<int>(attributes.sharedSizeBytes));
+  return status;
+}
+
 template <int T, typename Body>
 __global__ void __launch_bounds__(T == 32 ? 32 * kWarpsAtOnce : T) runBody(Body body, Frame frame, unsigned blocks) {
   const unsigned index = T == 32 ? blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32 : blockIdx.x;
@@ -32,9 +48,7 @@ __global__ void __launch_bounds__(T == 32 ? 32 * kWarpsAtOnce : T) runBody(Body 
 template <int T, typename Body>
 cudaError_t launchBody(unsigned blocks, size_t shared, const Body &body, const Frame &frame, cudaStream_t stream) {
   if (shared > kSharedAlways)
-    if (cudaError_t status = cudaFuncSetAttribute(runBody<T, Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  static_cast<int>(shared));
-        status != cudaSuccess)
+    if (cudaError_t status = takeSharedMemory(reinterpret_cast<const void *>(runBody<T, Body>)); status != cudaSuccess)
       return status;
   // Few go to as many multiprocessors as there are.
   const unsigned warps = T == 32 && blocks >= 4096 ? kWarpsAtOnce : 1;

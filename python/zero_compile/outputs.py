@@ -5,10 +5,13 @@ import pathlib
 from .errors import USAGE, ZeroError
 
 
-def check(path):
-    """Before anything that takes time. Errors: a folder or a device has that name (usage)."""
+def check(path, inputs=()):
+    """Before anything that takes time. Errors: a folder or a device has that name, or it is one of `inputs` (usage)."""
     if pathlib.Path(path).exists() and not pathlib.Path(path).is_file():
         raise ZeroError(USAGE, "the output is there and no regular file", where=str(path))
+    for each in inputs:
+        if os.path.exists(path) and os.path.exists(each) and os.path.samefile(path, each):
+            raise ZeroError(USAGE, "the output is a file that is read", where=str(path))
 
 
 def check_folder(path):

@@ -27,8 +27,11 @@ def run(options):
         loss = summary["val_loss"]
         if options.keep_best and (taken / "best/manifest.json").is_file():
             taken, loss = taken / "best", summary["best_val_loss"]
-        summary["perplexity"] = math.exp(min(loss, 700))
-        note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}" + (", the best" if options.keep_best else ""))
+        if loss is None:
+            note("the validation loss is not finite")
+        else:
+            summary["perplexity"] = math.exp(min(loss, 700))
+            note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}" + (", the best" if options.keep_best else ""))
     echo(["zero", "import", taken, "--hf", options.folder, "-o", output])
     count, unused = weights.to_hf(taken, options.folder, output, trust_code=options.trust_remote_code)
     summary.update(tensors=count, unused=unused, path=str(output), work=str(work))
@@ -68,6 +71,8 @@ def remember(options, file):
                 raise ZeroError(MISMATCH, f"the run began with {name} {json.dumps(before.get(name))}, not {json.dumps(value)}", where=str(file),
                                 help=f"--resume goes on with what it began with; to begin anew, remove {shlex.quote(str(file.parent))}")
         return
+    for name in ("model.onnx", "model.onnx.data", "data.bin", "data.val.bin"):  # of other options, left by what came no further
+        (file.parent / name).unlink(missing_ok=True)
     whole = file.with_suffix(".new")
     whole.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
     outputs.put(whole, file)

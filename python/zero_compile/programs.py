@@ -1,7 +1,9 @@
 """zero-compile and zero-run as Python calls them: found, started, and read while they work."""
 import json
+import math
 import os
 import pathlib
+import queue
 import shlex
 import shutil
 import signal
@@ -100,30 +102,45 @@ class Run:
         self.result = None
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        # zero-run waits for no reader, and leaves out what stdout does not take.
+        self.lines = queue.SimpleQueue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def left(self):
+        """The lines that nobody has taken yet, to the last."""
+        while (line := self.lines.get()) is not None:
+            yield line
+        self.lines.put(None)
 
     def __iter__(self):
         try:
-            for line in self.process.stdout:
+            for line in self.left():
                 record = self.take(line)
                 if record is None:
                     continue
                 if self.progress:
-                    print(f"\rstep {record['step']}  loss {record['loss']:.4f}", end="", file=sys.stderr, flush=True)
+                    loss = math.nan if record["loss"] is None else record["loss"]
+                    print(f"\rstep {record['step']}  loss {loss:.4f}", end="", file=sys.stderr, flush=True)
                 yield record
             self.wait()
         finally:
             self.stop()
 
     def take(self, line):
-        """A step's metrics; None of the last line, which is the run's and names its last checkpoint."""
+        """A step's metrics; None of the last line, which is the run's."""
         record = json.loads(line)
-        if "final" not in record:
+        if "peak_bytes" not in record:
             return record
         self.result = record
 
     def wait(self):
         """Reads to the end; `result`."""
-        for line in self.process.stdout:
+        for line in self.left():
             self.take(line)
         code = self.process.wait()
         if self.progress:
@@ -136,7 +153,6 @@ class Run:
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
-            threading.Thread(target=self.process.stdout.read, daemon=True).start()
             self.process.wait()
 
     def __enter__(self):

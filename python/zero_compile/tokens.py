@@ -50,7 +50,7 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
     report = Progress(paths, progress)
     documents = itertools.chain.from_iterable(read(file, text_field, report) for file in paths)
     try:
-        with Output(output, width, val) as out:
+        with Output(output, width, val, [*paths, path]) as out:
             for blob in encode(path, codec, documents, end_ids, width, workers):
                 out.add(blob)
                 report.show(out.count)
@@ -245,10 +245,14 @@ def header(width, count):
 class Output:
     """The file and, with a share for validation, the other one: temporaries until both are whole."""
 
-    def __init__(self, path, width, share):
+    def __init__(self, path, width, share, inputs):
         self.path, self.width, self.share, self.count = path, width, share, 0
-        outputs.check(path)
+        for target in [path, self.held()] if share else [path]:
+            outputs.check(target, inputs)
         path.parent.mkdir(parents=True, exist_ok=True)
+
+    def held(self):
+        return self.path.with_name(f"{self.path.stem}.val.bin")
 
     def __enter__(self):
         self.files = [tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}-", delete=False)]
@@ -268,7 +272,7 @@ class Output:
         summary = {"tokens": self.count - held, "path": str(self.path)}
         targets = [self.path]
         if held:
-            targets.append(self.path.with_name(f"{self.path.stem}.val.bin"))
+            targets.append(self.held())
             summary.update(val_tokens=held, val_path=str(targets[1]))
             self.move_tail(held)
         for file, count in zip(self.files, [self.count - held, held]):

@@ -63,7 +63,9 @@ def state_dict(run, model=None):
 def to_file(run, output, model=None):
     """safetensors, for load_state_dict."""
     files = need("safetensors.numpy", "zero import")
-    outputs.check(output)
+    checkpoint = checkpoint_of(run)
+    source = pathlib.Path(model or model_of(checkpoint))
+    outputs.check(output, [*checkpoint.iterdir(), source, source.with_name(source.name + ".data")])
     state, details = state_dict(run, model)
     folder = pathlib.Path(output).resolve().parent
     folder.mkdir(parents=True, exist_ok=True)

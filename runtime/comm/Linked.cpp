@@ -63,8 +63,10 @@ Status LinkedCollectives::sumPiece(AxisSet axes, const Sum &sum, uint64_t offset
 }
 
 Status LinkedCollectives::sumParts(AxisSet axes, const Sum &sum, Lane &lane) {
-  const uint64_t pieceElements =
-      stagedElements(static_cast<uint64_t>(membersOf(axes)), sum.part, unsignedSize(sum.ordered.inputType));
+  // Each piece is a call of the host's: all of the staging is one. What has one member is not staged.
+  const auto members = static_cast<uint64_t>(membersOf(axes));
+  const uint64_t staged = kStagedPieces * stagedElements(members, sum.part, unsignedSize(sum.ordered.inputType)),
+                 pieceElements = members == 1 ? sum.part : std::min(staged, sum.part);
   for (uint64_t offset = 0; offset < sum.part; offset += pieceElements)
     ZC_RETURN_IF_ERROR(sumPiece(axes, sum, offset, pieceElements, lane));
   return {};

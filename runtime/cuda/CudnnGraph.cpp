@@ -19,7 +19,8 @@ namespace {
 struct Cudnn {
   Library runtime{{"libcudart.so." + std::to_string(CUDART_VERSION / 1000), "libcudart.so.13", "libcudart.so.12"},
                   "nvidia-cuda-runtime"};
-  Library blas{{"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"};
+  Library blas{{"libcublasLt.so." + std::to_string(CUDART_VERSION / 1000), "libcublasLt.so.13", "libcublasLt.so.12"},
+               "nvidia-cublas"};
   Library nvrtc = nvrtcLibrary(); ///< of some kernels alone, which cuDNN says
   Library cudnn{{"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
   Status status;

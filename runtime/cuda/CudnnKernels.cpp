@@ -63,7 +63,7 @@ Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
   static Graphs graphs;
   const cpu::ConvShape &s = conv.shape;
-  Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias, s.channelsLast};
+  Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias, s.channelsLast, conv.tf32};
   for (const Dims &extents :
        {conv.input(), conv.weight(), conv.output(), s.windows.strides, s.windows.dilations, s.windows.low, s.high}) {
     key.push_back(int64_t(extents.size()));

@@ -113,6 +113,11 @@ Status GpuDevice::takeGpu() {
   cudaError_t status = gpu.use();
   if (status == cudaSuccess)
     status = cudaFree(nullptr);
+  if (status == cudaErrorDevicesUnavailable) // nothing is lost that was never had
+    return makeError(Code::unsupported, 663,
+                     "GPU " + std::to_string(gpu.ordinal) +
+                         " is another process's, or closed to all: " + cudaGetErrorString(status),
+                     "--device", "see nvidia-smi -q -d COMPUTE, and take another with CUDA_VISIBLE_DEVICES");
   if (status != cudaErrorMemoryAllocation) {
     ZC_CUDA(status, "take GPU " + std::to_string(gpu.ordinal));
     return {};

@@ -1,6 +1,7 @@
 #include "runtime/cuda/Library.h"
 
 #include <cstdlib>
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -68,7 +69,9 @@ void *Library::symbol(const char *name) {
 }
 
 Library nvrtcLibrary(std::string *missing) {
-  Library nvrtc({"libnvrtc.so.13", "libnvrtc.so.12"}, "nvidia-cuda-nvrtc");
+  // A driver takes machine code of its own CUDA's compilers and older ones: first the one that this build is of.
+  Library nvrtc({"libnvrtc.so." + std::to_string(CUDART_VERSION / 1000), "libnvrtc.so.13", "libnvrtc.so.12"},
+                "nvidia-cuda-nvrtc");
   int (*version)(int *, int *) = nullptr;
   int major = 0, minor = 0;
   nvrtc.take(version, "nvrtcVersion");

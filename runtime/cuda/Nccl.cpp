@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace zc::cuda {
 
@@ -92,7 +93,11 @@ public:
   ~NcclLinks() override { // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
     abort();
     ending.join();
-    (void)cudaSetDevice(ordinal); // whose memory the detour is
+    (void)cudaSetDevice(ordinal); // whose memory this is, and the detour
+    for (void *place : greeted)
+      (void)cudaFree(place);
+    if (greetings)
+      (void)cudaStreamDestroy(greetings);
   }
 
   Result<Id> makeId() override {
@@ -117,7 +122,8 @@ public:
     ncclComm_t &communicator = communicators[axes.asBits()];
     ncclResult_t status = nccl.initRankConfig(&communicator, members, theirs, member, &config);
     lock.unlock();
-    return settle(status, communicator, "meet the other ranks' GPUs");
+    ZC_RETURN_IF_ERROR(settle(status, communicator, "meet the other ranks' GPUs"));
+    return connect(communicator, members, member);
   }
   bool isOpen(AxisSet axes) const override { return communicators.count(axes.asBits()) != 0; }
 
@@ -164,6 +170,40 @@ public:
   }
 
 private:
+  /// A byte to and from every other member, and a gather: NCCL connects with the first message, and takes memory then,
+  /// which is to be there before the plan's is taken. Enqueued, not waited for.
+  Status connect(ncclComm_t communicator, int members, int self) {
+    if (!greetings)
+      ZC_CUDA(cudaStreamCreateWithFlags(&greetings, cudaStreamNonBlocking), "make a stream");
+    void *place = nullptr;
+    ZC_CUDA(cudaMalloc(&place, 3 * static_cast<size_t>(members)), "allocate memory to meet in");
+    greeted.push_back(place);
+    auto *sent = static_cast<char *>(place), *received = sent + members, *gathered = received + members;
+    auto call = [&](const auto &function) -> Status {
+      std::unique_lock<std::mutex> lock(mutex);
+      if (isAborted)
+        return aborted();
+      ncclResult_t status = function();
+      lock.unlock();
+      return settle(status, communicator, "connect with the other ranks' GPUs");
+    };
+    ZC_RETURN_IF_ERROR(call([&] {
+      ncclResult_t status = nccl.groupStart();
+      for (int peer = 0; peer < members; ++peer)
+        for (bool isSent : {true, false}) {
+          if (peer == self)
+            continue;
+          ncclResult_t one = isSent ? nccl.send(sent + peer, 1, ncclUint8, peer, communicator, greetings)
+                                    : nccl.receive(received + peer, 1, ncclUint8, peer, communicator, greetings);
+          if (status == ncclSuccess && one != ncclInProgress)
+            status = one;
+        }
+      ncclResult_t ended = nccl.groupEnd();
+      return status == ncclSuccess ? ended : status;
+    }));
+    return call([&] { return nccl.allGather(sent + self, gathered, 1, ncclUint8, communicator, greetings); });
+  }
+
   /// What lies where no kernel reaches it is sent from, and received at, other places.
   Status leaveHost(GpuStream &stream, std::vector<Message> &messages) {
     const HostMemory &host = HostMemory::instance();
@@ -206,11 +246,17 @@ private:
     return stream.settle(what);
   }
 
-  /// Waits until a call is enqueued, which is at most a matter of connecting.
+  /// Waits until a call is enqueued, which is at most a matter of connecting; mostly of less than a sleep takes.
   Status settle(ncclResult_t status, ncclComm_t communicator, const char *what) {
-    for (auto pause = std::chrono::microseconds(1); status == ncclInProgress;
-         pause = std::min(2 * pause, std::chrono::microseconds(1000))) {
-      std::this_thread::sleep_for(pause);
+    constexpr auto kAwake = std::chrono::microseconds(200), kMost = std::chrono::microseconds(1000);
+    const auto began = std::chrono::steady_clock::now();
+    for (auto pause = std::chrono::microseconds(1); status == ncclInProgress;) {
+      if (std::chrono::steady_clock::now() - began < kAwake) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(pause);
+        pause = std::min(2 * pause, kMost);
+      }
       std::lock_guard<std::mutex> lock(mutex);
       if (isAborted)
         return aborted();
@@ -234,6 +280,13 @@ private:
     }
   }
   Error refused(ncclResult_t status, const char *what, ncclComm_t communicator) const {
+    constexpr size_t kLittle = size_t(256) << 20; // what connections of a machine's GPUs may take
+    size_t free = 0, total = 0;
+    if (status == ncclUnhandledCudaError && cudaMemGetInfo(&free, &total) == cudaSuccess && free < kLittle)
+      return makeError(Code::budget, 664,
+                       std::string("NCCL cannot ") + what + ": of " + std::to_string(total >> 20) +
+                           " MiB of device memory " + std::to_string(free >> 20) + " MiB are free",
+                       {}, "NCCL takes memory beside the plan's: see nvidia-smi for who has it, and docs/cuda.md");
     bool isPeer = isOfPeers(status);
     bool isUsage = status == ncclInvalidUsage; // two ranks on one GPU, which only NCCL sees
     Error error = makeError(isPeer    ? Code::peerLost
@@ -257,6 +310,8 @@ private:
   std::map<uint8_t, ncclComm_t> communicators; ///< by axes; none is called once isAborted, but to end it
   std::map<uint8_t, uint64_t> members;         ///< of these
   Detour detour;
+  cudaStream_t greetings = nullptr;
+  std::vector<void *> greeted; ///< memory that it works in, of each communicator
   std::thread ending;
 };
 

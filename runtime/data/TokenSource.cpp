@@ -8,6 +8,7 @@
 // (0..T-1), token_type_ids (zeros).
 //
 //===----------------------------------------------------------------------===//
+#include "runtime/base/Size.h"
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
 #include "runtime/data/TokenFile.h"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 namespace zc::data {
@@ -191,6 +193,14 @@ Status TokenSource::divide(const DataOptions &options) {
     ZC_RETURN_IF_ERROR(countWindows(stream));
     stream.before = all;
     stream.share = int64_t(std::llround(std::min(stream.weight * double(stream.windows), 0x1p40)));
+    if (isWeighted && stream.share == 0) {
+      char weight[32];
+      std::snprintf(weight, sizeof weight, "%g", stream.weight);
+      return makeError(Code::badInput, 894,
+                       std::string("an epoch has ") + weight + " times its " + counted(stream.windows, "sample") +
+                           ", which is none: it would never be read",
+                       stream.files[0].file->path());
+    }
     all += stream.share;
   }
   if (const int64_t least = options.isRepeated ? batch.samplesPerStep() : 1; all < least) {

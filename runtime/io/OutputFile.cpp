@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
-#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -53,14 +52,8 @@ void OutputFile::openDirect() {
   direct = Descriptor(::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
 }
 
-/// Whether there is another process of this number.
-static bool isAnothers(std::string_view process) {
-  pid_t id = 0;
-  auto [end, failure] = std::from_chars(process.data(), process.data() + process.size(), id);
-  return failure == std::errc() && id > 0 && id != ::getpid() && (::kill(id, 0) == 0 || errno == EPERM);
-}
-
-bool isLeftover(std::string_view name) {
+/// Is the file's name, without folders, one that OutputFile::create gives?
+static bool isTemporary(std::string_view name) {
   constexpr std::string_view mark = ".tmp-";
   size_t at = name.rfind(mark);
   std::string_view numbers = name.substr(at == std::string_view::npos ? name.size() : at + mark.size());
@@ -69,7 +62,16 @@ bool isLeftover(std::string_view name) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
   };
   return at != 0 && dash != std::string_view::npos && isNumber(numbers.substr(0, dash)) &&
-         isNumber(numbers.substr(dash + 1)) && !isAnothers(numbers.substr(0, dash));
+         isNumber(numbers.substr(dash + 1));
+}
+
+bool isLeftover(const std::string &path) {
+  struct stat info = {};
+  if (!isTemporary(fileNameOf(path)) || ::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return false;
+  Blocking here("opening", path);
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file.isOpen() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 /// errno, 0: it is open.
@@ -77,7 +79,13 @@ int OutputFile::createTemporary() {
   if (int errnum = injected("file.create"))
     return errnum;
   fd = Descriptor(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
-  return fd.isOpen() ? 0 : errno;
+  if (!fd.isOpen())
+    return errno;
+  // For isLeftover, which may have taken it away in between. File systems that know no locks have no runs in them.
+  struct stat info = {};
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return EEXIST;
+  return ::fstat(fd.get(), &info) == 0 && info.st_nlink == 0 ? EEXIST : 0;
 }
 
 /// The descriptor that /dev/stdout, /dev/fd/3 or another link through /proc means. A rename would put a file in the

@@ -23,7 +23,7 @@ public:
   /// Unlinks the temporary unless committed.
   ~OutputFile();
 
-  /// Creates `path`.tmp-<pid>-<n> beside it. Errors: io.
+  /// Creates `path`.tmp-<pid>-<n> beside it, and locks it. Errors: io.
   static Result<OutputFile> create(const std::string &path);
   /// Creates `path` itself, which must not be there yet and stays whatever happens: for a folder that is put in place
   /// as a whole. It needs no commit. Errors: io.
@@ -58,10 +58,9 @@ private:
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
-/// Is `name`, without folders, what OutputFile::create left when its process was killed? What another process of this
-/// machine may still be writing is not, nor what one left whose number another has by now. Under this one's own number
-/// it is: in a container processes begin with the same one again and again, and who asks is not writing.
-bool isLeftover(std::string_view name);
+/// Is the file what OutputFile::create left when its process was killed? Who writes one holds a lock on it, as long as
+/// it is open: of whatever machine or container the process is, what is locked is not.
+bool isLeftover(const std::string &path);
 /// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to, and
 /// so is what this process has open (/dev/stdout). Errors: io.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);

@@ -194,7 +194,8 @@ Status EvalRank::loop() {
     if (losses.isToStop() && step < run.summary.steps) {
       run.endWith(communicator,
                   makeError(Code::preempted, 955, "stopped after step " + std::to_string(step) + ", nothing is kept"));
-      return Status::success();
+      ZC_RETURN_IF_ERROR(executor->drain());
+      return communicator.barrier(); // as after the last step
     }
   }
   return finish();
@@ -204,7 +205,7 @@ Status EvalRank::finish() {
   ZC_RETURN_IF_ERROR(executor->drain());
   if (run.scope.hasLoss() && !losses.counts()) {
     run.endWith(communicator, makeError(Code::numeric, 956, "no label of the data counts: there is no loss"));
-    return Status::success();
+    return communicator.barrier();
   }
   if (run.outputs && run.isFirst(communicator))
     ZC_RETURN_IF_ERROR(run.outputs->flush());

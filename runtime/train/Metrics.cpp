@@ -87,7 +87,8 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
     kept = linesUpTo(*old, lastStep);
   }
   if (size_t last = kept.rfind("{\"step\":" + std::to_string(lastStep) + ","); completes && last != std::string::npos) {
-    begun = kept.substr(last, kept.size() - last - 2); // without "}\n"
+    begun = kept.substr(last, kept.size() - last - 2);                  // without "}\n"
+    begun.resize(std::min(begun.size(), begun.find(",\"val_loss\":"))); // of an evaluation on other data
     kept.resize(last);
   }
   ZC_RETURN_IF_ERROR(io::writeFileAtomically(path, kept));

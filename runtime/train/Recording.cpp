@@ -43,15 +43,13 @@ void Recording::collect(const RunOptions &options, RankExecutor &executor) {
 }
 
 Status Recording::writeTrace(const planpb::Plan &plan, const RunOptions &options, const std::string &path) const {
-  if (!options.trace || collected.empty())
-    return Status::success();
   std::vector<TraceSpan> spans;
   for (const Events &each : collected)
     for (const TraceEvent &event : each.events)
       if (options.trace.contains(event.step))
         spans.push_back({each.rank, event.section, event.index, event.step, event.micro, double(event.begin) / 1e3,
                          double(event.end - event.begin) / 1e3});
-  return io::writeFileAtomically(path, chromeTrace(plan, spans));
+  return spans.empty() ? Status::success() : io::writeFileAtomically(path, chromeTrace(plan, spans));
 }
 
 std::vector<TraceEvent> Recording::eventsOfFirst(const StepRange &steps) const {

@@ -19,7 +19,7 @@ public:
   static bool isDue(const RunOptions &options, int64_t step);
   /// Called by every rank then, or when its run ends before.
   void collect(const RunOptions &options, RankExecutor &executor);
-  /// What all ranks traced, as ChromeTrace.h has it. Nothing when nothing was. Errors: io.
+  /// What all ranks traced, as ChromeTrace.h has it. Nothing when nothing was: what is there stays. Errors: io.
   Status writeTrace(const planpb::Plan &plan, const RunOptions &options, const std::string &path) const;
   /// What the first rank of this process ran in `steps`, a copy.
   std::vector<TraceEvent> eventsOfFirst(const StepRange &steps) const;

@@ -192,6 +192,10 @@ Status Run::settle() {
       observer.note(line);
     if (validation && resumed->evaluations && evaluationsSoFar().step == 0 && resumed->evaluations->step > 0)
       observer.note("the data to evaluate on are others: what was the best loss so far does not count");
+    for (auto [flag, range] : {std::pair("--trace", options.trace), std::pair("--profile", options.profile)})
+      if (range && range.last <= resumed->step)
+        tell(std::string(flag) + ": no step of " + std::to_string(range.first) + ":" + std::to_string(range.last) +
+             " is left to do, nothing is recorded");
     if (resumed->step >= summary.steps)
       tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
            std::to_string(summary.steps) + " is left to do");

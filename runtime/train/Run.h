@@ -33,9 +33,10 @@ struct Run : Session {
   }
   /// What evaluations had found when the checkpoint was saved, if it was on these data.
   EvalHistory evaluationsSoFar() const;
-  /// Whether that checkpoint was saved before an evaluation that was due.
+  /// Whether that checkpoint was saved before an evaluation that was due, or is the last of a run that had none.
   bool owesEvaluation() const {
-    return resumed && resumed->evaluations && evaluatesAfter(resumed->step) && evaluationsSoFar().step < resumed->step;
+    return resumed && (resumed->evaluations || resumed->step == summary.steps) && evaluatesAfter(resumed->step) &&
+           evaluationsSoFar().step < resumed->step;
   }
 
   const RunOptions &options;

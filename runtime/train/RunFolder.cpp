@@ -57,8 +57,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   // No other run is here, but an evaluation or an export may be writing into the folder, which take no lock.
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
-    std::string name = entry->path().filename().string();
-    if (io::isLeftover(name) && entry->is_regular_file(ignored))
+    if (io::isLeftover(entry->path()))
       fs::remove(entry->path(), ignored);
   }
   return folder;

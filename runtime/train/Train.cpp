@@ -2,6 +2,7 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/Job.h"
+#include "runtime/io/Folder.h"
 #include "runtime/train/Profile.h"
 #include "runtime/train/Run.h"
 
@@ -29,6 +30,7 @@ private:
   bool leads() const { return communicator.rank() == 0; }
   /// The state before the first step; where there is to be none, `ready` is false.
   Status begin(bool &ready);
+  Status seekBest();
   Status loop();
   Status step(int64_t step);
   /// The evaluation after `step`; what it finds goes into `record`. Where it is broken off, `stop` is set.
@@ -104,7 +106,9 @@ Status Rank::main() {
   if (leads())
     run.observer.starting(run.summary);
   ZC_RETURN_IF_ERROR(loop());
-  return numeric ? Status::success() : finish();
+  if (!numeric)
+    ZC_RETURN_IF_ERROR(finish());
+  return communicator.barrier(); // whose device goes takes its ends of messages away, of which others may wait for some
 }
 
 Status Rank::begin(bool &ready) {
@@ -121,6 +125,7 @@ Status Rank::begin(bool &ready) {
   current = resumed.step;
   evaluations = run.evaluationsSoFar(); // another one may have been chosen
   isBest = evaluations.bestStep == resumed.step && resumed.folder != run.summary.out + "/best";
+  ZC_RETURN_IF_ERROR(seekBest());
   if (leads())
     run.report.last = record;
   if (!run.plan.has_loss_scale() || (!resumed.lossScale && !run.samePlan()))
@@ -128,6 +133,27 @@ Status Rank::begin(bool &ready) {
   // A rule that was changed may not know the scale; then it begins as it says.
   Status restored = lossScale.restore(resumed.lossScale.value_or(LossScaleState{0}), resumed.step);
   return run.samePlan() ? restored : Status::success();
+}
+
+/// The checkpoint of the lowest loss so far may have stayed in another folder, or been set aside: then the lowest one
+/// from here on is kept.
+Status Rank::seekBest() {
+  if (!run.options.keepBest || evaluations.bestStep == 0 || isBest)
+    return Status::success();
+  const std::string best = run.summary.out + "/best";
+  int64_t step = 0;
+  if (leads())
+    if (auto manifest = readManifest(best))
+      step = manifest->step;
+  ZC_RETURN_IF_ERROR(communicator.broadcast({&step, sizeof step, 0}));
+  if (step == evaluations.bestStep)
+    return Status::success();
+  if (leads())
+    run.observer.note("the checkpoint of the lowest loss so far, after step " + std::to_string(evaluations.bestStep) +
+                      ", is not \"" + best + "\": the lowest from here on will be");
+  evaluations.best = NAN;
+  evaluations.bestStep = evaluations.since = 0;
+  return Status::success();
 }
 
 Status Rank::step(int64_t step) {
@@ -282,8 +308,11 @@ Status Rank::preempt() {
 Status Rank::loop() {
   if (run.owesEvaluation()) {
     ZC_RETURN_IF_ERROR(validate(current));
-    if (stop)
+    if (stop) { // what it goes on from may be another run's
+      if (io::folderOf(run.resumed->folder) != run.summary.out)
+        ZC_RETURN_IF_ERROR(save("step-" + std::to_string(current), current, false));
       return preempt();
+    }
     tell();
   }
   ZC_RETURN_IF_ERROR(keepBest());
@@ -409,7 +438,7 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   if (Status written = run.recording.writeTrace(plan, options, run.summary.out + trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
   run.watchdog.stop();
-  if (options.profile)
+  if (options.profile && options.profile.last >= run.summary.firstStep)
     profile(run);
   if (run.ending)
     return *run.ending;

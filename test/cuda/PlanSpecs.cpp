@@ -8,7 +8,7 @@ namespace zc::test {
 
 /// Of what decides how a kernel is computed.
 static std::string keyOf(const planpb::Plan &plan, const planpb::Step &step) {
-  std::string key = plan.strings(static_cast<int>(step.kernel()));
+  std::string key = (plan.tf32() ? "tf32 " : "") + plan.strings(static_cast<int>(step.kernel()));
   for (const planpb::Operand &operand : step.operands())
     key += " " + plan.types(static_cast<int>(operand.type())).SerializeAsString();
   for (const planpb::Attribute &attribute : step.attributes()) {

@@ -165,6 +165,15 @@ def recorded():
         if "no step is in 3:4: the run has 2 steps" not in text or flag not in text:
             raise Case(text)
         suite.tool("zero-run", *run, flag, "2:9")
+    # Who goes on after them is told, and what was recorded stays.
+    trace = suite.dir / "recorded/trace.json"
+    suite.tool("zero-run", *run, "--trace", "1:2", "--profile", "1:2")
+    kept = [trace.read_bytes(), (suite.dir / "recorded/profile.html").read_bytes()]
+    on = subprocess.run([suite.bin / "zero-run", plan, "--data", model / "inputs.safetensors", "--steps", "4", "--resume", "auto", "--trace", "1:2",
+                         "--profile", "1:2", "--out", suite.dir / "recorded"], capture_output=True, text=True)
+    if on.returncode or any(f"{flag}: no step of 1:2 is left to do, nothing is recorded" not in on.stderr for flag in ("--trace", "--profile")):
+        raise Case(f"exit code {on.returncode}: {on.stderr}")
+    expect("recordings", [trace.read_bytes(), (suite.dir / "recorded/profile.html").read_bytes()], kept)
 
 
 def told():

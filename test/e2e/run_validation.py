@@ -271,6 +271,48 @@ def interrupted():
         same(f"{fault}: best", weights_of(out / "best"), weights_of(suite.dir / "whole/best"))
 
 
+def lines_of(out):
+    """What metrics.jsonl has; of an object in which a key stands twice a failure."""
+    def once(pairs):
+        if len(dict(pairs)) != len(pairs):
+            raise Case(f"a key stands twice: {pairs}")
+        return dict(pairs)
+    return [json.loads(line, object_pairs_hook=once) for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def goes_on_elsewhere():
+    """From another folder's checkpoint: stopped in the evaluation that is due, what is said to be saved is there; the lowest loss of
+    there is no `best` here. On other data, a step's line has the new evaluation alone. A finished run that had none gets one."""
+    first, out, evaluated = suite.dir / "first", suite.dir / "elsewhere", (*COMMON, "--eval-every", 1, "--keep-best")
+    told = suite.tool("zero-run", PLAN, *evaluated, "--out", first, "--steps", 200, "--early-stop", 3, "--quiet")
+    best, last = json.loads(told.splitlines()[-1])["best_step"], len(lines_of(first))
+    others = (*evaluated, "--eval-steps", 2, "--steps", last + 2)
+    os.environ["ZERO_FAULT"] = "folder.make@n=1:SIGTERM"
+    try:
+        suite.tool("zero-run", PLAN, *others, "--out", out, "--resume", first / "final", code=75)
+    finally:
+        del os.environ["ZERO_FAULT"]
+    if not (out / f"step-{last}/manifest.json").is_file():
+        raise Case(f"said to be saved, but there is {sorted(p.name for p in out.iterdir())}")
+    suite.tool("zero-run", PLAN, *others, "--out", out, "--resume", "auto", "--quiet")
+    same("steps", [m["step"] for m in lines_of(out)], [last, last + 1, last + 2])
+    if best >= last:
+        raise Case(f"the best of {last} steps is the last")
+    for name, data in (("same-data", (*evaluated, "--steps", last + 2)), ("other-data", others)):
+        to = suite.dir / name
+        report = json.loads(suite.tool("zero-run", PLAN, *data, "--out", to, "--resume", first / "final").splitlines()[-1])
+        here = min((m for m in lines_of(to) if "val_loss" in m), key=lambda m: m["val_loss"])
+        same(f"{name}: best", (report["best_step"], report["best_val_loss"], json.loads((to / "best/manifest.json").read_text())["step"]),
+             (here["step"], here["val_loss"], here["step"]))
+    suite.tool("zero-run", PLAN, *others, "--out", first, "--resume", "auto", "--quiet")
+    same("steps", [m["step"] for m in lines_of(first)], list(range(1, last + 3)))
+    none = suite.dir / "none"
+    suite.train(PLAN, none, "--data", GPT2 / "inputs.safetensors", "--threads", 1, "--steps", 3)
+    report = json.loads(suite.tool("zero-run", PLAN, *evaluated, "--out", none, "--steps", 3, "--resume", "auto", "--quiet").splitlines()[-1])
+    same("evaluated", (report["best_step"], [report["val_loss"]]), (3, list(vals(lines_of(none)).values())))
+    same("best", weights_of(none / "best"), weights_of(none / "final"))
+
+
 #===-- refusals --------------------------------------------------------------------
 
 
@@ -304,5 +346,5 @@ def refusals():
 suite.run([(name, lambda given=(name, *rest): variant(*given)) for name, *rest in VARIANTS])
 suite.run([(name, lambda given=(name, *rest): delayed(*given)) for name, *rest in DELAYED])
 suite.run([("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("vocabulary cut", vocabulary_cut),
-           ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("refusals", refusals)])
+           ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("goes on elsewhere", goes_on_elsewhere), ("refusals", refusals)])
 suite.finish()

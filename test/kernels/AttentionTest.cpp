@@ -253,6 +253,15 @@ TEST(FastAttention, takesMasksOfAnyBroadcastShape) {
 }
 
 /// Of a table that is trained: one for all samples, for all heads, grouped ones, blocks that `causal` leaves out.
+/// Where queries fill no tile, what is not there would have the last one's mask: infinite as a power.
+TEST(FastAttention, takesMasksThatDecide) {
+  const AttentionCase row{{1, 2, 20, 16}, {1, 2, 20, 16}, {1, 2, 20, 16}, {1, 1, 20, 20}, DType::f32, false};
+  Value mask = maskOf(row);
+  for (size_t query = 0; query < 20; ++query)
+    mask.set(query * 20 + 5, 90);
+  forFastTypes([&](DType type) { expectAttentionMatches(row, type, &mask); });
+}
+
 TEST(FastAttention, givesTheGradientOfItsMask) {
   std::vector<Ints> masks = {{1, 4, 140, 266}, {2, 1, 140, 266}};
   if (!kIsSanitized)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero export beyond plain models: own modules, frozen and shared parameters, padding, parameters that no loss reaches, dropout, what is
 refused; and zero import of what was trained."""
-import json, os, re, stat, subprocess, sys
+import json, os, re, stat, subprocess, sys, time
 
 from product import Case, expect, needs, quiet_torch, raises, silent, suite, torch_steps, zero
 
@@ -61,6 +61,7 @@ def own_model():
     run = zero_compile.train(plan, suite.dir / "own-run", data=suite.dir / "own.safetensors", steps=3)
     got = [m["loss"] for m in run]
     expect(len(got) == 3 and (suite.dir / "own-run/final").samefile(run.result["final"]), f"{got}, {run.result}")
+    iterated(plan)
     model.drop.p = 0.0
     expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.5), 3 * [batch], lambda batch: model(**batch))
     expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}")
@@ -70,6 +71,17 @@ def own_model():
     expect(not missing and not unexpected, (missing, unexpected))
     for (name, a), b in zip(model.named_parameters(), twin.parameters()):
         expect(torch.equal(a, b) if "idle" in name else torch.allclose(a, b, atol=1e-6), name)
+
+
+def iterated(plan):
+    """All steps come, however late the reader is, without a checkpoint at the end too; a loss that is not finite is told, and ends it."""
+    run = zero_compile.train(plan, suite.dir / "late", data=suite.dir / "own.safetensors", steps=2000, no_final=True, lr=1e-9)
+    time.sleep(1)
+    steps = [m["step"] for m in run]
+    expect(steps == list(range(1, 2001)) and run.result["steps"] == 2000, f"{len(steps)} steps of 2000, {run.result}")
+    with silent(), raises(8, "not finite"):
+        for _ in zero_compile.train(plan, suite.dir / "infinite", data=suite.dir / "own.safetensors", steps=200, progress=True, lr=1e9):
+            pass
 
 
 def layers_used_again():
@@ -431,6 +443,12 @@ def import_of_another_model():
     expect("GPT2LMHeadModel" in text and "another kind, llama" in text, text)
     full_disk("import", suite.dir / "small-run", "--hf", folder, "-o", "home")
     full_disk("import", suite.dir / "small-run", "-o", "home.safetensors")
+    for read in (suite.dir / "small-run/final/weights.safetensors", suite.dir / "read.safetensors"):
+        if not read.exists():
+            os.link(suite.dir / "small-run/final/weights.safetensors", read)
+        kept = read.read_bytes()
+        expect("a file that is read" in zero("import", suite.dir / "small-run", "-o", read, code=2), "another error")
+        expect(read.read_bytes() == kept, "it was written over")
     expect("no checkpoint" in zero("import", folder, "-o", suite.dir / "a.safetensors", code=3), "another error")
     # The model itself goes home, and its loss is zero-run's.
     zero("import", suite.dir / "small-run", "--hf", folder, "-o", suite.dir / "home")

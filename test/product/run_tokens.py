@@ -255,6 +255,16 @@ def endings():
         expect(words in zero("tokens", "--tokenizer", tokenizer, folder / name, "-o", folder / "p.bin", code=4), name)
 
 
+def over_what_is_read():
+    folder = suite.dir / "over"
+    folder.mkdir()
+    for name in ("t.bin", "u.val.bin"):
+        (folder / name).write_text("a b c d " * 200)
+    for words in (("t.bin", "-o", folder / "t.bin"), ("u.val.bin", "-o", folder / "u.bin", "--val", 0.1)):
+        expect("a file that is read" in zero("tokens", "--tokenizer", saved("gpt2"), folder / words[0], *words[1:], code=2), "another error")
+    expect({p.name: p.read_text() for p in folder.iterdir()} == {"t.bin": "a b c d " * 200, "u.val.bin": "a b c d " * 200}, "it was written over")
+
+
 def many_tokens():
     """What llm.c can count is as it writes it; more is counted in an int64."""
     expect(tokens.header(2, 5) == struct.pack("<6i", 20240520, 1, 5, 0, 0, 0), "the header of few tokens")
@@ -326,5 +336,5 @@ def slips():
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert", "unigram", "spans words", "llama2")]
-suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, many_tokens, full_disk, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, over_what_is_read, many_tokens, full_disk, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

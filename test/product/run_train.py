@@ -135,6 +135,21 @@ def interrupted():
     expect(data.stat().st_mtime_ns == before, "the text was tokenised again")
 
 
+def begun_otherwise():
+    """What an attempt with other options left, which came no further than its text and model, is not gone on with."""
+    source, out = folder("otherwise"), suite.dir / "otherwise-out"
+    (source / "other.txt").write_text("zyx " * 2000)
+    command = ("train", source, "-o", out, "--seq", SEQ, "--batch", BATCH, "--steps", 2, "--no-check", "--run-flags=--quiet")
+    zero(*command, "--data", source / "other.txt", "--compile-flags=--typo", code=2)
+    work = out.with_name("otherwise-out.work")
+    data = (work / "data.bin").read_bytes()
+    told = zero(*command, "--data", source / "text.txt", "--val", 0.05, "--tokenizer", source / "none.json", code=3)  # before it has made any
+    expect("none.json" in told and (work / "options.json").is_file() and not (work / "data.bin").exists(), told)
+    (source / "none.json").write_bytes((source / "tokenizer.json").read_bytes())
+    zero(*command, "--data", source / "text.txt", "--val", 0.05, "--tokenizer", source / "none.json", "--resume")
+    expect((work / "data.bin").read_bytes() != data and (work / "data.val.bin").is_file(), "the other text was trained on")
+
+
 def as_torch():
     """The same steps in torch, data in order: losses to 1e-5, perplexity to 1e-4."""
     source = folder("ordered")
@@ -200,6 +215,6 @@ def five_lines(page):
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, as_torch, refused)] +
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, begun_otherwise, as_torch, refused)] +
           [(f"five lines of {page}", lambda p=page: five_lines(p)) for page in ("README.md", "docs/own-model.md")])
 suite.finish()

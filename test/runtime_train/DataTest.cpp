@@ -420,6 +420,12 @@ TEST(TokenSource, WeightsSayHowOftenAnEpochHasAFile) {
       << "b's name has a colon, c's other half comes in the second epoch";
   options.tokens = {a + ":0"};
   EXPECT_EQ(openSource(options, limited(0)).error().code, Code::usage);
+  for (const std::string &never : {a + ":0.2", folder.write("d", "\x30")}) { // a tenth of a sample; none
+    options.tokens = {a + ":2", never};
+    auto refused = openSource(options, limited(0, 1, 2));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("it would never be read"), std::string::npos) << refused.error().message;
+  }
 }
 
 TEST(TokenSource, ReadsBeyond32BitsWithoutReadingAll) {

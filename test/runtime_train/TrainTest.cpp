@@ -1,5 +1,6 @@
 #include "test/runtime_train/TrainPlan.h"
 
+#include "runtime/io/OutputFile.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/train/Convert.h"
@@ -246,24 +247,28 @@ TEST(Train, OneRunPerFolder) {
   EXPECT_EQ(fixture.run().error().code, Code::usage);
 }
 
-/// What a kill in the middle of writing a file leaves is taken away by the next run, also of one that had the same
-/// number, as in a container; other files are not touched, nor what another process is about to put there.
+/// What a kill in the middle of writing a file leaves is taken away by the next run, whoever has the process's number
+/// now; other files are not touched, nor what somebody is about to put there, on another machine too.
 TEST(Train, LeftoversOfAKilledRunGo) {
   Trained fixture;
   std::string out = fixture.options.out;
   std::filesystem::create_directories(out);
-  // Linux numbers at most 2^22 processes.
-  const std::string killed = "metrics.jsonl.tmp-4194305-0",
-                    alike = "trace.json.tmp-" + std::to_string(::getpid()) + "-0",
-                    writing = "eval.json.tmp-" + std::to_string(::getppid()) + "-0";
-  for (const std::string &name :
-       std::vector<std::string>{killed, alike, writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
-    std::ofstream(out + "/" + name) << "x";
+  const std::vector<std::string> killed = {"metrics.jsonl.tmp-4194305-0", // Linux numbers at most 2^22 processes
+                                           "trace.json.tmp-" + std::to_string(::getpid()) + "-99",
+                                           "eval.json.tmp-" + std::to_string(::getppid()) + "-0"},
+                                 others = {"notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"};
+  for (const std::vector<std::string> &names : {killed, others})
+    for (const std::string &name : names)
+      std::ofstream(out + "/" + name) << "x";
+  auto writing = io::OutputFile::create(out + "/outputs.safetensors");
+  ASSERT_OK(writing);
   ASSERT_OK(RunFolder::open(out));
-  EXPECT_FALSE(std::filesystem::exists(out + "/" + killed));
-  EXPECT_FALSE(std::filesystem::exists(out + "/" + alike));
-  for (const std::string &name : std::vector<std::string>{writing, "notes.tmp-txt", "a.tmp-12", ".tmp-1-2", "a.tmp-1-"})
+  for (const std::string &name : killed)
+    EXPECT_FALSE(std::filesystem::exists(out + "/" + name)) << name;
+  for (const std::string &name : others)
     EXPECT_TRUE(std::filesystem::exists(out + "/" + name)) << name;
+  ASSERT_OK(writing->commit());
+  EXPECT_TRUE(std::filesystem::exists(out + "/outputs.safetensors"));
 }
 
 TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
@@ -418,6 +423,14 @@ TEST(Metrics, ALineThatLacksItsEvaluationGetsItWhenTheRunGoesOn) {
               added = ",\"val_loss\":0.5,\"val_seconds\":1,\"val_samples\":6,\"val_left_out\":2";
   size_t second = before.find("\n{\"step\":3") - 1;
   EXPECT_EQ(after, before.substr(0, second) + added + before.substr(second));
+  // One on other data takes the place of the first.
+  MetricsFile again;
+  std::ofstream(path) << after;
+  ASSERT_TRUE(again.open(path, 2, /*completes=*/true).ok());
+  record.eval = EvalRecord{0.25, false, 1, 6, 2};
+  write(again, 2);
+  EXPECT_EQ(folder.read("metrics.jsonl"),
+            before.substr(0, second) + ",\"val_loss\":0.25" + added.substr(15) + before.substr(second, 2));
 }
 
 TEST(Metrics, KeepsTheLinesOfARunThatBeganAfterAnothersCheckpoint) {

@@ -79,8 +79,8 @@ TEST(Watchdog, GivesASignOfItsRanksBeforeItsFirstLook) {
   watchdog.start(1, 2, 1000, [](const Error &) {});
   watchdog.observe(**recorder, folder.path + "/flight.json");
   EXPECT_EQ((*recorder)->log(0).beats(), 0u); // of another process
-  EXPECT_EQ((*recorder)->log(1).beats(), 1u);
-  EXPECT_EQ((*recorder)->log(2).beats(), 1u);
+  EXPECT_GE((*recorder)->log(1).beats(), 1u); // more where a look, half a second later, came before this
+  EXPECT_GE((*recorder)->log(2).beats(), 1u);
   watchdog.stop();
 }
 

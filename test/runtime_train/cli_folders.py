@@ -179,6 +179,10 @@ class Folders(ZeroRunTest):
         self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out/final", "--overwrite"))
         self.expect(2, 'out/final" would overwrite the input --weights', self.train("--weights", self.dir / "out", "--overwrite", out="./out/../out"))
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+        for name in ("final.abandoned", "best.abandoned-2", "step-4.abandoned"):
+            shutil.copytree(self.dir / "out/final", self.dir / "out" / name)
+            self.expect(2, f'out/{name}" would overwrite the input --weights', self.train("--weights", self.dir / "out" / name, "--overwrite"))
+            self.assertTrue((self.dir / "out" / name / "weights.safetensors").exists())
         self.succeeds(self.train("--weights", self.dir / "out/final", out="next"))
 
     def test_what_a_run_replaces_or_sweeps_is_no_input(self):

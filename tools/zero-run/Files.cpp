@@ -61,7 +61,8 @@ static bool isReplaced(const std::string &name, bool checkpointsToo) {
   for (const char *suffix : {".tmp", ".old", ".removed"})
     if (size_t at = name.rfind(suffix); at != std::string::npos && name.substr(at) == suffix)
       return isCheckpoint(name.substr(0, at));
-  return io::isLeftover(name) || name.compare(0, 11, "crash-rank-") == 0 || (checkpointsToo && isCheckpoint(name));
+  return name.compare(0, 11, "crash-rank-") == 0 ||
+         (checkpointsToo && isCheckpoint(name.substr(0, name.find(".abandoned"))));
 }
 
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
@@ -76,7 +77,7 @@ static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &
   std::error_code failure;
   if (trains)
     for (fs::directory_iterator entry(out, failure), end; !failure && entry != end; entry.increment(failure))
-      if (isReplaced(entry->path().filename(), checkpointsToo))
+      if (io::isLeftover(entry->path()) || isReplaced(entry->path().filename(), checkpointsToo))
         outputs.push_back({"--out", entry->path().string()});
   outputs.push_back({"--out", out, /*isShared=*/true});
   return outputs;

@@ -43,6 +43,8 @@ void gather(Node &node) {
   int64_t axis = node.axis(node.intAttr("axis", 0), rankOf(data));
   if (node.failed())
     return;
+  if (auto traced = node.tracedCall("aten.embedding.default"); traced && traced->size() > 3 && (*traced)[3] == "True")
+    return node.unsupported("with scale_grad_by_freq");
   int64_t rows = dimsOf(data)[axis];
   checkIndices(node, indices, rows);
   Attrs attributes = node.attrs().integer("axis", axis);

@@ -61,7 +61,6 @@ Value againstAll(Node &node, Value logProbabilities, Value probabilities, const 
 
 /// Labels that are probabilities: torch's mean is over rows, whatever the weights.
 Value fromProbabilities(Node &node, Value logProbabilities, const ClassLoss &loss) {
-  int64_t rows = dimsOf(logProbabilities)[0];
   double classes = static_cast<double>(dimsOf(loss.scores)[1]);
   Expr labels(node, node.cast(rowsOfClasses(node, loss.labels), elementOf(logProbabilities)));
   if (loss.smoothing != 0)
@@ -71,8 +70,8 @@ Value fromProbabilities(Node &node, Value logProbabilities, const ClassLoss &los
   shape.erase(shape.begin() + 1);
   if (loss.reduction == "none")
     return node.reshape(each, shape);
-  Expr sum(node, node.make<ReduceSumOp>({each}, node.attrs().ints("axes", {0})));
-  return loss.reduction == "sum" ? sum : sum / static_cast<double>(rows);
+  const Attrs rows = node.attrs().ints("axes", {0});
+  return loss.reduction == "sum" ? node.make<ReduceSumOp>({each}, rows) : node.make<ReduceMeanOp>({each}, rows);
 }
 
 /// Row by row, from log-probabilities [rows, C]: what the fused operation does not do.

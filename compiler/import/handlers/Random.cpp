@@ -32,7 +32,8 @@ Expr draw(Node &node, llvm::ArrayRef<int64_t> shape, mlir::Type element, bool no
     auto seed = static_cast<float>(node.floatAttr("seed", 0));
     uint32_t bits;
     std::memcpy(&bits, &seed, sizeof(bits));
-    id = (int64_t(1) << 32) + bits;
+    // Of which numbers depend on the low 32 bits: 0 is counted, what has the sign's is not.
+    id = (int64_t(1) << 32) + (bits == 0 ? 0x80000001u : bits);
   }
   if (!llvm::isa<mlir::FloatType>(element))
     node.invalid("the element type is not a float");

@@ -207,7 +207,8 @@ public:
       if (!(scale > 0) || !(scale * static_cast<double>(axis.in) < 0x1p48))
         return node.invalid("scale is " + std::to_string(scale));
       axis.scale = scale;
-      axis.out = static_cast<int64_t>(scale * static_cast<double>(axis.in));
+      // In fp32, as ONNX infers shapes: 0.7 of 10 is 7, though the fp32 number next to 0.7 is less.
+      axis.out = static_cast<int64_t>(static_cast<float>(scale) * static_cast<float>(axis.in));
     }
   }
 

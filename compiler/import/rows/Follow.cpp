@@ -7,6 +7,7 @@
 #include "dialects/graph/Sharding.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace zc;
 using namespace zc::importer;
@@ -128,6 +129,9 @@ Status PickedRows::followCrossEntropy(Operation *op) {
   Value value = loss.getLabels();
   if (elementOf(value) != wide)
     value = on.make<CastOp>(value, TypeAttr::get(wide));
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::min(), kOfNoLabel = -(int64_t(1) << 62);
+  if (int64_t(loss.getIgnoreIndex()) == kNone) // which says that all rows count
+    loss.setIgnoreIndex(kOfNoLabel);
   op->setOperand(1, replaced(on, value, 0, mask, double(int64_t(loss.getIgnoreIndex()))));
   infos[loss.getLse()].masks = {mask};
   return Status::success();

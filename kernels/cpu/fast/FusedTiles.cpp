@@ -26,8 +26,12 @@ void FusedTiles::addInput(const TensorType &type, const Dims &shape) {
   places.push_back({});
   if (type.dtype == DType::f32 && !isScalar && walk.numRuns() == 1)
     places.back() = {Place::Kind::input, inputs.size()};
-  else if (walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runStride(1) == 1 && walk.runLength() <= kTile)
-    places.back().period = walk.runLength();
+  else if (walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runStride(1) == 1) {
+    if (walk.runLength() <= kTile)
+      places.back().period = walk.runLength();
+    else if (type.dtype == DType::f32)
+      places.back().row = walk.runLength();
+  }
   inputs.push_back({walk, sizeOf(type.dtype), loadOf(type.dtype), isScalar});
 }
 
@@ -209,47 +213,47 @@ void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t a
   });
 }
 
-/// Where a loop ends the CPU has guessed wrong, and what it had asked memory for beyond is too little to hide the next
-/// tile's way from there. Programs of several loops compute meanwhile, and gain nothing; what the second cache may hold
-/// is not asked for, which would take a fifth of the rate.
+/// While a loop computes on what it has in the first cache, and where it ends and the CPU has guessed wrong, memory
+/// would wait. What the second cache may hold is not asked for, which would take a fifth of the rate.
 void FusedTiles::findAhead(const Dims &shape) {
   constexpr int64_t kCached = 1 << 20;
-  const auto loops = std::count_if(steps.begin(), steps.end(), [](const Step &step) { return !step.isNone; });
+  loops = std::count_if(steps.begin(), steps.end(), [](const Step &step) { return !step.isNone; });
   const int64_t elements = TensorType{DType::f32, shape}.numElements();
   int64_t bytes = 0;
   for (const Output &output : outputs)
     bytes += elements * output.size;
-  std::vector<size_t> direct;
+  std::vector<size_t> streamed;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (places[i].kind == Place::Kind::input) {
-      direct.push_back(i);
+    if (!inputs[i].isScalar && inputs[i].walk.numRuns() == 1 && inputs[i].walk.runStride(1) == 1) {
+      streamed.push_back(i);
       bytes += elements * inputs[i].size;
     }
-  if (loops == 1 && bytes > kCached)
-    ahead = std::move(direct);
+  if (bytes > kCached)
+    ahead = std::move(streamed);
 }
 
-void FusedTiles::askFor(void *const *operands, int64_t at, int64_t n) const {
+/// Asks memory for a part of elements [at, at + n) of the inputs: that of loop number `loop`.
+void FusedTiles::askFor(void *const *operands, int64_t at, int64_t n, int64_t loop) const {
   for (size_t i : ahead) {
     const char *x = as<char>(operands[i]) + at * inputs[i].size;
-    for (int64_t byte = 0; byte < n * inputs[i].size; byte += 64)
-      __builtin_prefetch(x + byte);
+    const int64_t lines = (n * inputs[i].size + 63) / 64;
+    for (int64_t line = lines * loop / loops; line < lines * (loop + 1) / loops; ++line)
+      __builtin_prefetch(x + line * 64);
   }
 }
 
 void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
   alignas(64) float tiles[kFusedRegisters + kFusedInputs][kTile];
   fillOnce(operands, tiles, std::min(kTile, end - begin));
-  for (int64_t at = begin; at < end; at += kTile) {
-    if (const int64_t next = at + kTile; next < end)
-      askFor(operands, next, std::min(kTile, end - next));
-    runTile(operands, results, tiles, begin, at, std::min(kTile, end - at));
-  }
+  for (int64_t at = begin; at < end; at += kTile)
+    runTile(operands, results, tiles, begin, at, end);
 }
 
 void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at,
-                         int64_t n) const {
-  auto placeOf = [&](size_t reg) {
+                         int64_t end) const {
+  const int64_t n = std::min(kTile, end - at), next = std::min(at + kTile, end), numNext = std::min(kTile, end - next);
+  auto isWithinRow = [&](const Place &place) { return place.row != 0 && at % place.row + n <= place.row; };
+  auto placeOf = [&](size_t reg) -> float * {
     const Place &place = places[reg];
     switch (place.kind) {
     case Place::Kind::input:
@@ -257,16 +261,19 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
     case Place::Kind::result:
       return as<float>(results[place.index]) + (at - begin);
     case Place::Kind::tile:
-      break;
+      if (isWithinRow(place))
+        return as<float>(operands[reg]) + at % place.row;
     }
     return tiles[place.index] + (place.period ? at % place.period : 0);
   };
-  for (size_t i = 0; i < steps.size(); ++i) {
+  for (size_t i = 0, loop = 0; i < steps.size(); ++i) {
     for (size_t reg : loads[i])
-      loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
+      if (!isWithinRow(places[reg]))
+        loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
     const Step &step = steps[i];
     if (step.isNone)
       continue;
+    askFor(operands, next, numNext, static_cast<int64_t>(loop++));
     const float *from[4] = {};
     for (size_t k = 0; k < step.from.size(); ++k)
       from[k] = placeOf(step.from[k]);

@@ -37,6 +37,7 @@ private:
     enum class Kind { tile, input, result } kind = Kind::tile; ///< input, result: an fp32 tensor of the results' shape
     size_t index = 0;
     int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
+    int64_t row = 0;    ///< of a longer one: a tile that lies within one is read where the row is
   };
   struct Input {
     Walk<2> walk; ///< result, input
@@ -77,8 +78,9 @@ private:
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
-  void askFor(void *const *operands, int64_t at, int64_t n) const;
-  void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t n) const;
+  void askFor(void *const *operands, int64_t at, int64_t n, int64_t loop) const;
+  /// Of elements [begin, end) those of the tile that begins with `at`.
+  void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t end) const;
 
   FusedProgram program;
   std::vector<Input> inputs;
@@ -88,6 +90,7 @@ private:
   std::vector<size_t> same;               ///< the register whose elements each register has: its own, mostly
   std::vector<std::vector<size_t>> loads; ///< inputs whose tiles are loaded before a step
   std::vector<size_t> ahead;              ///< inputs that are asked for a tile ahead
+  int64_t loops = 0;                      ///< steps that are one
 };
 
 } // namespace zc::cpu

@@ -28,6 +28,8 @@ NAMES = {
     "softmax": ROWS + [node("Softmax", ["r"], ["s"], axis=0), node("CumSum", ["s", "first"], ["y"])] + END,
     "loss": ROWS + [node("GatherND", ["l", "p"], ["k"]),
                     node("SoftmaxCrossEntropyLoss", ["r", "k"], ["loss"], ignore_index=-100)],
+    "probabilities": ROWS + [node("SoftmaxCrossEntropyLoss", ["r", "r"], ["loss"])],
+    "loss_of_all_labels": ROWS + [node("GatherND", ["l", "p"], ["k"]), node("SoftmaxCrossEntropyLoss", ["r", "k"], ["loss"])],
     "count": ROWS + [node("ReduceSum", ["r"], ["s"], keepdims=0), node("Shape", ["r"], ["n"], end=1), node("Squeeze", ["n"], ["c"]),
                      node("Cast", ["c"], ["d"], to=1), node("Div", ["s", "d"], ["loss"])],
     "expanded": ROWS + [node("Shape", ["r"], ["n"], end=1), node("Concat", ["n", "two"], ["s"], axis=0),
