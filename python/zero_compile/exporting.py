@@ -3,6 +3,7 @@
 Two exporters are tried, with the options that keep parameters as they are: TorchScript's without constant folding, then
 torch.export's without its optimizer. An export counts when all parameters are found and its loss and gradient are torch's."""
 import contextlib
+import functools
 import io
 import logging
 import os
@@ -27,10 +28,11 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     batch: {input: tensor}, the batch dimension first, at least 2 rows; integers are int64. The graph's inputs have these names.
     loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss` or its "loss".
     exporter: "torchscript" or "dynamo"; without it the first that works. check=False skips the comparison with torch.
+    notes: a function of a line of text: what was changed, found out and compared; without it they are written on stderr.
     fixed_batch: the graph has the batch's number of rows and no other, as where a loss compares each row with all others.
     Dropout is as the modules say; requires_grad and shared parameters are kept, and modules in eval mode (frozen batch norms) stay in it,
     if not all are."""
-    notes = notes or (lambda text: None)
+    notes = notes or functools.partial(print, file=sys.stderr)
     if not isinstance(model, need("torch", "exporting").nn.Module):
         raise ZeroError(USAGE, f"the model is no torch.nn.Module but a {type(model).__name__}")
     check_batch(batch)

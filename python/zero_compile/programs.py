@@ -1,4 +1,5 @@
 """zero-compile and zero-run as Python calls them: found, started, and read while they work."""
+import atexit
 import json
 import math
 import os
@@ -45,15 +46,26 @@ def shown(command):
     return shlex.join([os.path.basename(command[0]), *command[1:]])
 
 
-def call(program, *arguments, echo=None):
-    """Runs it to its end; its stdout. What it says on stderr is the error where it fails."""
+def call(program, *arguments, echo=None, warn=True):
+    """Runs it to its end; its stdout. What it says on stderr is the error where it fails; its warnings are passed on, if they are wanted."""
     command = [find(program), *map(str, arguments)]
     if echo:
         echo(shown(command))
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    rest = warned(done.stderr) if warn or done.returncode else ""
     if done.returncode:
-        raise failure(command, done.returncode, done.stderr)
+        raise failure(command, done.returncode, rest)
     return done.stdout
+
+
+def warned(stderr):
+    """Passes the warnings in it on, each with the indented lines that belong to it; the other lines."""
+    warnings, rest, of_warning = [], [], False
+    for line in stderr.splitlines(keepends=True):
+        of_warning = line.startswith("warning") or of_warning and line.startswith(" ")
+        (warnings if of_warning else rest).append(line)
+    print(*warnings, sep="", end="", file=sys.stderr, flush=True)
+    return "".join(rest)
 
 
 def attended(command):
@@ -90,18 +102,62 @@ def compile(model, plan=None, **options):
     return plan
 
 
+class Attendance:
+    """The runs that are waited for. Each has a session of its own, so that a signal to this process reaches it once: Ctrl-C, a request to end and
+    a terminal that closes are passed on, as is that this process ends. A script's own handlers stay in their place."""
+
+    def __init__(self):
+        self.runs, self.before = [], {}
+
+    def add(self, run):
+        if run in self.runs:
+            return
+        self.runs.append(run)
+        if len(self.runs) == 1:
+            atexit.register(self.end)
+        if not self.before and threading.current_thread() is threading.main_thread():  # which alone is told of signals
+            self.before = {number: signal.signal(number, self.pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+                           if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)}
+
+    def remove(self, run):
+        if run not in self.runs:
+            return
+        self.runs.remove(run)
+        if self.runs:
+            return
+        atexit.unregister(self.end)
+        if threading.current_thread() is threading.main_thread():
+            while self.before:
+                signal.signal(*self.before.popitem())
+
+    def pass_on(self, number, _):
+        for run in self.runs:
+            run.tell()
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    def end(self):
+        for run in list(self.runs):
+            run.stop()
+
+
+attendance = Attendance()
+
+
 class Run:
     """A training run under way. Iterating gives its metrics, a dict per step; `result` is the run's last line once it is over. Leaving
-    the iteration early, or a `with` block, stops the run, which saves a checkpoint first."""
+    the iteration early, or a `with` block, stops the run, which saves a checkpoint first; so do Ctrl-C and SIGTERM, of which a second one stops
+    it at once."""
 
     def __init__(self, plan, out=None, progress=None, **options):
         self.out = pathlib.Path(out or pathlib.Path("runs") / pathlib.Path(plan).stem)
         self.command = [find("zero-run"), str(plan), "--out", str(self.out), "--log-format", "json", "--log-every", "1",
                         *flags(options)]
         self.progress = sys.stderr.isatty() or in_notebook() if progress is None else progress
-        self.result = None
+        self.result, self.told, self.said = None, False, None
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True, start_new_session=True)
         # zero-run waits for no reader, and leaves out what stdout does not take.
         self.lines = queue.SimpleQueue()
         threading.Thread(target=self.read, daemon=True).start()
@@ -118,6 +174,7 @@ class Run:
         self.lines.put(None)
 
     def __iter__(self):
+        attendance.add(self)
         try:
             for line in self.left():
                 record = self.take(line)
@@ -140,22 +197,37 @@ class Run:
 
     def wait(self):
         """Reads to the end; `result`."""
-        for line in self.left():
-            self.take(line)
-        code = self.process.wait()
-        if self.progress:
-            print(file=sys.stderr)
-        self.errors.seek(0)
+        attendance.add(self)
+        try:
+            for line in self.left():
+                self.take(line)
+            code = self.process.wait()
+        finally:
+            self.stop()
         if code:
-            raise failure(self.command, code, self.errors.read())
+            raise failure(self.command, code, self.said)
         return self.result
 
-    def stop(self):
+    def tell(self):
+        """It is to end. Told again, it ends without saving."""
+        self.told = True
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait()
+
+    def stop(self):
+        attendance.add(self)  # a second Ctrl-C meanwhile is the run's too
+        if not self.told:
+            self.tell()
+        self.process.wait()
+        if self.said is None:
+            if self.progress:
+                print(file=sys.stderr)
+            self.errors.seek(0)
+            self.said = warned(self.errors.read())
+        attendance.remove(self)
 
     def __enter__(self):
+        attendance.add(self)
         return self
 
     def __exit__(self, *_):

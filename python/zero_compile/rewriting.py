@@ -1,6 +1,7 @@
 """What torch has and its exporters have not, while a model is traced: a call of such a function is answered by others that give the same values
 and gradients. The comparison that follows an export is with the function itself."""
 import contextlib
+import math
 import os
 import sys
 import warnings
@@ -18,10 +19,43 @@ def traced():
     validates = distribution._validate_args
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     try:
-        with NoGrad.counted(torch), answering(torch):
+        with NoGrad.counted(torch), attention_within(torch), answering(torch):
             yield
     finally:
         distribution.set_default_validate_args(validates)
+
+
+@contextlib.contextmanager
+def attention_within(torch):
+    """torch's own functions of Python, as that of MultiheadAttention, call the fused attention where no mode sees it."""
+    functional, (stand_in, real) = torch.nn.functional, (attention(torch), torch.nn.functional.scaled_dot_product_attention)
+
+    def answered(*args, **kwargs):
+        result = stand_in(*args, **kwargs)
+        return real(*args, **kwargs) if result is NotImplemented else result
+
+    functional.scaled_dot_product_attention = answered
+    try:
+        yield
+    finally:
+        functional.scaled_dot_product_attention = real
+
+
+def attention(torch):
+    """What stands for scaled_dot_product_attention with a dropout, which exporters lose."""
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+        if not dropout_p > 0:
+            return NotImplemented
+        if enable_gqa:
+            key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), -3) for x in (key, value))
+        scores = torch.matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(int(query.shape[-1])) if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(int(query.shape[-2]), int(key.shape[-2]), dtype=torch.bool).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+        return torch.matmul(torch.nn.functional.dropout(scores.softmax(-1), dropout_p), value)
+
+    return scaled_dot_product_attention
 
 
 class NoGrad:
@@ -56,7 +90,8 @@ def answering(torch):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
-    answers, looks = stand_ins(torch), [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")]
+    answers = {**stand_ins(torch), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
+    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")]
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
