@@ -78,6 +78,10 @@ struct ConvShape {
 
   int64_t inPerGroup() const { return inChannels / groups; }
   int64_t outPerGroup() const { return outChannels / groups; }
+  /// Has any of the tensors no element? (The product of all extents may be beyond 64 bits.)
+  bool isEmpty() const {
+    return batch == 0 || inChannels == 0 || outChannels == 0 || windows.inPlane == 0 || windows.outPlane == 0;
+  }
   PlaneOrder in() const { return {inChannels, channelsLast}; }
   PlaneOrder out() const { return {outChannels, channelsLast}; }
 };

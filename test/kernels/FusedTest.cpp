@@ -50,6 +50,10 @@ TEST(FastFused, PairsHaveTheBitsOfTheirOperations) {
       made.inputs.back().set(3, i == 0 ? kNan : -0.0);
       made.program.inputs.push_back(type);
     }
+    const double signs[][3] = {{-0.0, -1, 0.0}, {0.0, -1, -0.0}, {-0.0, 1, 0.0}, {0.0, 1, -0.0}};
+    for (size_t at = 0; at < 4; ++at)
+      for (size_t i = 0; i < 3; ++i)
+        made.inputs[i].set(4 + at, signs[at][i]);
     for (size_t same = 10; same < 20; ++same)
       made.inputs[1].set(same, made.inputs[0].get(same));
     made.steps.push_back(stepOf(first, type, 0, 1));
@@ -71,6 +75,26 @@ TEST(FastFused, PairsHaveTheBitsOfTheirOperations) {
           if (first != "select" && compares(first) == chooses && (place == 0 || (second != "relu" && !chooses)))
             expectBits(first, second, type, place);
         }
+}
+
+/// A row is read where it is, but in tiles that the row ends in.
+TEST(FastFused, RowsLongerThanATile) {
+  Random random(8);
+  for (const Ints &shape : {Ints{5, 700}, Ints{3, 1024}, Ints{7, 513}}) {
+    Case made;
+    made.shape = shape;
+    for (const Ints &dims : {shape, shape, Ints{shape[1]}}) {
+      made.inputs.push_back(inputOf(DType::f32, dims, random));
+      made.program.inputs.push_back(DType::f32);
+    }
+    made.steps = {{"silu", {0}, DType::f32}, {"mul", {3, 1}, DType::f32}, {"add", {4, 2}, DType::f32}};
+    for (const Apart &step : made.steps)
+      made.program.instructions.push_back(instructionOf(step, made.program));
+    made.program.results = {5};
+    Result<std::vector<Value>> outputs = runOn(registry(false), fusedCall(made));
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    EXPECT_TRUE(sameBits((*outputs)[0], runApart(made, registry(false))[0]));
+  }
 }
 
 /// A relu whose sign alone is asked for.

@@ -174,6 +174,23 @@ TEST(ArraySource, IntegersOfAnyWidthFillIndices) {
       refused.error().message.find("1099511627776 of sample 3, position 0, of \"labels\" does not fit the plan's i32"),
       std::string::npos)
       << refused.error().message;
+  narrow.inputs[1].type.dtype = DType::u64;
+  source = openSource(options, narrow);
+  ASSERT_OK(source);
+  uint64_t counts[2];
+  ASSERT_OK((*source)->load(1, 0, 0, 1, counts));
+  EXPECT_EQ(counts[1], uint64_t(1) << 40);
+  refused = (*source)->load(1, 0, 0, 0, counts);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("-100 of sample 1, position 0, of \"labels\" does not fit the plan's u64"),
+            std::string::npos)
+      << refused.error().message;
+  folder.write("labels.npy",
+               npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4,)}", rawBytes<int32_t>({3, 100, 2, 7})));
+  source = openSource(options, narrow);
+  ASSERT_OK(source);
+  ASSERT_OK((*source)->load(1, 0, 0, 0, counts));
+  EXPECT_EQ(counts[1], 100u);
 }
 
 TEST(ArraySource, LabelOutOfRangeNamesItsSample) {

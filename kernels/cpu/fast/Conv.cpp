@@ -361,7 +361,7 @@ Made makeSomehow(Make make, const KernelSpec &spec, const ConvShape &s, std::str
 Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s, std::string &note) {
   auto negative = [](int64_t amount) { return amount < 0; };
   const Windows &w = s.windows;
-  if (!isFast(s.dtype) || s.batch * s.inChannels * s.outChannels * w.inPlane * w.outPlane == 0)
+  if (!isFast(s.dtype) || s.isEmpty())
     return nullptr;
   if (w.in.size() > 3 || std::any_of(w.low.begin(), w.low.end(), negative) ||
       std::any_of(s.high.begin(), s.high.end(), negative)) {

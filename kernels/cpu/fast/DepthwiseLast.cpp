@@ -161,8 +161,7 @@ DepthwisePlane planeOf(const ConvShape &s) {
 bool isDeclined(const ConvShape &s) {
   const Windows &w = s.windows;
   return !s.channelsLast || !isFast(s.dtype) || s.inChannels < 8 || s.groups != s.inChannels ||
-         s.outChannels != s.inChannels || w.in.size() > 2 || w.taps > kMostTaps ||
-         s.batch * s.inChannels * w.inPlane * w.outPlane * w.taps == 0;
+         s.outChannels != s.inChannels || w.in.size() > 2 || w.taps > kMostTaps || s.isEmpty() || w.taps == 0;
 }
 
 } // namespace

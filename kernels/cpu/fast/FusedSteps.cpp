@@ -81,6 +81,11 @@ template <typename Compare> void choose(const float *const *from, float *y, int6
   });
 }
 
+/// Where the second's operands are not alike; of zeros with different signs max and min give the second.
+template <typename First, typename Second> FusedStep pairAt(size_t place) {
+  return place == 0 ? three<Pair<First, Second, 0>> : three<Pair<First, Second, 1>>;
+}
+
 template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
   switch (second) {
   case FusedCode::add:
@@ -88,7 +93,7 @@ template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
   case FusedCode::mul:
     return three<Pair<First, Mul, 0>>;
   case FusedCode::sub:
-    return place == 0 ? three<Pair<First, Sub, 0>> : three<Pair<First, Sub, 1>>;
+    return pairAt<First, Sub>(place);
   case FusedCode::relu:
     return two<PairOfOne<First, Relu>, float>;
   default:
@@ -114,9 +119,9 @@ FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
   case FusedCode::lessEqual:
     return chooses ? choose<LessEqual> : nullptr;
   case FusedCode::max:
-    return second == FusedCode::min ? three<Pair<Max, Min, 0>> : nullptr;
+    return second == FusedCode::min ? pairAt<Max, Min>(place) : nullptr;
   case FusedCode::min:
-    return second == FusedCode::max ? three<Pair<Min, Max, 0>> : nullptr;
+    return second == FusedCode::max ? pairAt<Min, Max>(place) : nullptr;
   default:
     return nullptr;
   }
