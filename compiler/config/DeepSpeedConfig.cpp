@@ -33,8 +33,8 @@ constexpr const char *kPrecisions[] = {"/bf16", "/bfloat16", "/fp16"};
 
 class Translation {
 public:
-  Translation(DeepSpeedKeys &keys, int64_t worldSize, const GivenOptions &given)
-      : keys(keys), worldSize(worldSize), given(given) {}
+  Translation(DeepSpeedKeys &keys, int64_t dataRanks, const GivenOptions &given)
+      : keys(keys), dataRanks(dataRanks), given(given) {}
 
   Status run() {
     for (Status (Translation::*part)() : {&Translation::zero, &Translation::offload, &Translation::communication,
@@ -193,8 +193,9 @@ private:
     return keys.number("/fp16/min_loss_scale", "min-loss-scale");
   }
 
-  /// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks, of which one may be left
-  /// out (DeepSpeedConfig._set_batch_related_parameters). The graph has the rows of a micro-step itself.
+  /// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x data-parallel ranks, of which
+  /// one may be left out (DeepSpeedConfig._set_batch_related_parameters). The graph has the rows of a micro-step
+  /// itself.
   Status batch() {
     const std::string all = "/train_batch_size", rows = "/train_micro_batch_size_per_gpu",
                       steps = "/gradient_accumulation_steps";
@@ -209,15 +210,16 @@ private:
     keys.isAuto(all);
     keys.isAuto(rows);
     if (!accumulation && (train || micro))
-      accumulation = train && micro ? std::max<int64_t>(1, train / micro / worldSize) : 1;
+      accumulation = train && micro ? std::max<int64_t>(1, train / micro / dataRanks) : 1;
     if (train && !micro)
-      micro = std::max<int64_t>(1, train / accumulation / worldSize);
+      micro = std::max<int64_t>(1, train / accumulation / dataRanks);
     // Who gives the flag wants another batch.
     bool isOwn = given.count("grad-accumulation") > 0;
-    if (train && !isOwn && double(micro) * double(accumulation) * double(worldSize) != double(train))
-      return keys.wrong(all, "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks: " +
+    if (train && !isOwn && double(micro) * double(accumulation) * double(dataRanks) != double(train))
+      return keys.wrong(all, "train_micro_batch_size_per_gpu x gradient_accumulation_steps x data-parallel ranks: " +
                                  std::to_string(train) + ", but " + std::to_string(micro) + " x " +
-                                 std::to_string(accumulation) + " x " + std::to_string(worldSize) + " (--world-size)");
+                                 std::to_string(accumulation) + " x " + std::to_string(dataRanks) +
+                                 " (--world-size, over --tensor-parallel)");
     if (micro && (!isOwn || keys.find(rows)))
       keys.result.microRows = micro;
     if (accumulation)
@@ -290,26 +292,26 @@ private:
   static constexpr const char *kNoSuchType = "is not in this version: master weights and their state are fp32";
 
   DeepSpeedKeys &keys;
-  int64_t worldSize;
+  int64_t dataRanks;
   const GivenOptions &given;
 };
 
 } // namespace
 
-Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given) {
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t dataRanks, const GivenOptions &given) {
   Result<Json> config = readJsonFile(path, "--config takes a DeepSpeed configuration");
   if (!config)
     return config.error();
   if (!config->is_object())
     return wrongConfig("this is no JSON object", path, "--config takes a DeepSpeed configuration");
   DeepSpeedKeys keys(path, *config);
-  ZC_RETURN_IF_ERROR(Translation(keys, worldSize, given).run());
+  ZC_RETURN_IF_ERROR(Translation(keys, dataRanks, given).run());
   return std::move(keys.result);
 }
 
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, GivenOptions &given, int64_t *microRows) {
-  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, worldSize, given);
+                                                      int64_t dataRanks, GivenOptions &given, int64_t *microRows) {
+  Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, dataRanks, given);
   if (!config)
     return config.error();
   if (microRows)

@@ -14,18 +14,18 @@ struct DeepSpeedConfig {
   std::vector<std::string> notes; ///< what zero-run has to be told, what depends on the model, what is not known
 };
 
-/// Translates the file for `worldSize` ranks and options that are `given` already. "auto" becomes what Hugging Face's
-/// TrainingArguments have, with a note. An option may stand twice; the first counts. Keys that only tune DeepSpeed's
-/// run time (overlap_comm, pin_memory, aio, ...) say nothing here. Errors: the file cannot be read; it is no JSON
-/// object, a value is not of its key's type, or the batch sizes do not multiply out (usage); a feature that changes
-/// what is trained and is not there, or a key that is not known (unsupported).
-Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t worldSize, const GivenOptions &given);
+/// Translates the file for `dataRanks` ranks that have other samples, and options that are `given` already. "auto"
+/// becomes what Hugging Face's TrainingArguments have, with a note. An option may stand twice; the first counts. Keys
+/// that only tune DeepSpeed's run time (overlap_comm, pin_memory, aio, ...) say nothing here. Errors: the file cannot
+/// be read; it is no JSON object, a value is not of its key's type, or the batch sizes do not multiply out (usage); a
+/// feature that changes what is trained and is not there, or a key that is not known (unsupported).
+Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t dataRanks, const GivenOptions &given);
 
 /// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Returns notes for
 /// people: what the file means, and those of DeepSpeedConfig; `microRows` is DeepSpeedConfig's. Errors: those above,
 /// and those of reading an option.
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t worldSize, GivenOptions &given,
+                                                      int64_t dataRanks, GivenOptions &given,
                                                       int64_t *microRows = nullptr);
 
 } // namespace zc

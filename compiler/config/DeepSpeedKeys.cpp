@@ -98,6 +98,10 @@ std::vector<std::string> namesIn(const std::string &key) {
   return names;
 }
 
+bool isAtOrBelow(const std::string &key, const std::string &prefix) {
+  return key.compare(0, prefix.size(), prefix) == 0 && (key.size() == prefix.size() || key[prefix.size()] == '/');
+}
+
 } // namespace
 
 Error DeepSpeedKeys::wrong(const std::string &key, const std::string &wanted) const {
@@ -212,11 +216,15 @@ Status DeepSpeedKeys::mustBeOff(const std::string &section) {
 }
 
 bool DeepSpeedKeys::isKnown(const std::string &key) const {
-  auto covers = [&](const std::string &prefix) {
-    return key.compare(0, prefix.size(), prefix) == 0 && (key.size() == prefix.size() || key[prefix.size()] == '/');
-  };
+  auto covers = [&](const std::string &prefix) { return isAtOrBelow(key, prefix); };
   return std::any_of(known.begin(), known.end(), covers) ||
          std::any_of(std::begin(kWithoutMeaning), std::end(kWithoutMeaning), covers);
+}
+
+bool DeepSpeedKeys::isSection(const std::string &key) const {
+  auto isBelow = [&](const std::string &other) { return isAtOrBelow(other, key); };
+  return std::any_of(known.begin(), known.end(), isBelow) ||
+         std::any_of(std::begin(kWithoutMeaning), std::end(kWithoutMeaning), isBelow);
 }
 
 Status DeepSpeedKeys::refuseTheRest() {
@@ -227,13 +235,15 @@ Status DeepSpeedKeys::refuseTheRest() {
   ZC_RETURN_IF_ERROR(refuseAutos());
   std::string unknown, near;
   const Json leaves = config.empty() ? Json::object() : config.flatten();
-  for (const auto &[key, value] : leaves.items())
-    if (!isKnown(key)) {
+  for (const auto &[key, value] : leaves.items()) {
+    const bool saysNothing = value.is_null(); // what flatten() makes of {} too
+    if (!isKnown(key) && !(saysNothing && isSection(key))) {
       unknown += (unknown.empty() ? "\"" : ", \"") + key.substr(1) + "\"";
       for (const std::string &name : namesIn(key))
         if (std::find(names.begin(), names.end(), name) == names.end() && near.empty())
           near = nearest(name, names);
     }
+  }
   if (unknown.empty())
     return Status::success();
   return unsupported("not known: " + escapeName(unknown.substr(0, 1000)),

@@ -49,6 +49,8 @@ public:
 private:
   const Json *at(const std::string &key);
   bool isKnown(const std::string &key) const;
+  /// Does anything known stand below `key`?
+  bool isSection(const std::string &key) const;
   /// "auto" where a number or a name has to stand.
   Status refuseAutos();
 

@@ -117,6 +117,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
   }
 
   /// Of a gradient that all ranks of the model axis have whole each adds its share to the norm: a multiple of blocks.
+  /// Parameters without an element have a bucket too.
   void close(OpBuilder &builder, OpenBucket &bucket) {
     const bool isShared = bucket.group.trainable && !bucket.group.cut;
     const int64_t shares = mesh.dataDegree() * (isShared ? mesh.size(mesh.modelAxes()) : 1);
@@ -124,10 +125,10 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
     do
       name = "bucket" + std::to_string(index++);
     while (names.contains(name));
-    builder.create<zero::BucketOp>(getOperation().getLoc(), name, bucket.group.type,
-                                   static_cast<int64_t>(llvm::alignTo(bucket.end, zero::kAlignment * shares)),
-                                   builder.getArrayAttr(bucket.members), bucket.group.trainable, bucket.group.cut,
-                                   dataAxes);
+    builder.create<zero::BucketOp>(
+        getOperation().getLoc(), name, bucket.group.type,
+        static_cast<int64_t>(llvm::alignTo(std::max<int64_t>(1, bucket.end), zero::kAlignment * shares)),
+        builder.getArrayAttr(bucket.members), bucket.group.trainable, bucket.group.cut, dataAxes);
     ++numBuckets;
   }
 

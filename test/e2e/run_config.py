@@ -68,6 +68,18 @@ def says(name, config, *texts, code=0, flags=()):
     return name, case
 
 
+def batches(*flags, batch, steps):
+    """Ranks that share samples have one batch: `batch` samples of micro-steps of 2 are `steps` of them; with one less they do not multiply out."""
+    sizes = {"train_batch_size": batch, "train_micro_batch_size_per_gpu": 2}
+    name = "".join(map(str, flags))
+    _, notes = compile_model(name, *flags, "--config", config_file(name, sizes))
+    if f"--grad-accumulation {steps} " not in notes.replace("\n", " \n"):
+        raise Case(notes)
+    _, err = compile_model(name + "-wrong", *flags, "--config", config_file(name, {**sizes, "gradient_accumulation_steps": steps + 1}), code=2)
+    if f"{batch}, but 2 x {steps + 1} x {batch // 2 // steps}" not in err or "data-parallel ranks" not in err:
+        raise Case(err)
+
+
 def zero(**more):
     return {"zero_optimization": more}
 
@@ -146,6 +158,13 @@ suite.run([
     says("unknown", {**zero(stage=1, stge=3), "optimiser": {}}, "not known", "zero_optimization/stge", "optimiser", 'mean "optimizer"', code=4),
     says("elasticity", {"elasticity": {"enabled": True}}, '"elasticity" is not in this version', code=4),
     says("batch", {"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}, "16, but 2 x 1 x 4", code=2),
+    ("batches of ranks that share samples", lambda: batches("--world-size", 4, "--tensor-parallel", 2, batch=16, steps=4)),
+    ("batches of a mesh", lambda: batches("--mesh", "data=2,model=2", batch=8, steps=2)),
+    says("ranks that do not divide", {"train_batch_size": 8}, "do not divide 4 ranks per node", code=2, flags=("--tensor-parallel", 3)),
+    same_plan("sections of nothing", {"optimizer": {"type": "AdamW", "params": {}}, "fp16": {}, "bf16": None, "scheduler": None,
+                                      "zero_optimization": {"stage": 2, "offload_optimizer": None, "offload_param": {}}},
+              "--world-size 2", "--zero-stage 2 --optimizer adamw --weight-decay 0"),
+    same_plan("no section says anything", {"optimizer": {}, "zero_optimization": None, "fp16": {"enabled": None}, "aio": {}}, "", ""),
     says("a trailing comma", '{"bf16": {"enabled": true},\n}', "line 2, column 1", code=2),
     says("nesterov", {"optimizer": {"type": "SGD", "params": {"nesterov": True}}}, "nesterov", code=4),
     says("two precisions", {"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "a run has one precision", code=2),

@@ -141,13 +141,27 @@ def names_of_plans():
         losses = [step["loss"] for step in suite.train(plan, suite.dir / "names", "--data", data, "--steps", 2, "--overwrite")]
         if abs(losses[0] - 1) > 1e-6 or not losses[1] < losses[0]:
             raise Case(f"'{name}': losses {losses}")
-    for name in ("micro", "update", "mesh", "loss_sum", "grad_norm"):
+    for name in ("micro", "update", "eval", "mesh", "loss_sum", "grad_norm"):
         path.write_bytes(linear(nodes=[node("MatMul", ["x", name], ["y"], "/mm"), node("ReduceMean", ["y"], ["loss"], "/mean", keepdims=0)],
                                 initializers=[weight(name, 4, 3)]))
         expect(suite.tool("zero-compile", path, "--dry-run", code=4), f"an initializer cannot be called '{name}'")
 
 
-cases = [("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
+def without_elements():
+    """A parameter of no elements, alone in its bucket, is stored and read on one rank and over ranks."""
+    path, data, plan = suite.dir / "none.onnx", suite.dir / "none.safetensors", suite.dir / "none.plan"
+    write_safetensors(data, {"x": ("F32", [2, 4], [0.5] * 8)})
+    path.write_bytes(linear(nodes=[node("Concat", ["w", "none"], ["all"], "/all", axis=0), node("MatMul", ["x", "all"], ["y"], "/mm"),
+                                   node("ReduceMean", ["y"], ["loss"], "/mean", keepdims=0)],
+                            initializers=[weight("w", 4, 3), weight("none", 0, 3)]))
+    for world, flags in ((1, ()), (2, ("--world-size", 2, "--zero-stage", 3))):
+        suite.compile(path, plan, "--trainable", "w", *flags)
+        losses = [step["loss"] for step in suite.train(plan, suite.dir / "none", "--data", data, "--steps", 2, "--overwrite", "-n", world)]
+        if not losses[1] < losses[0]:
+            raise Case(f"{world} ranks: losses {losses}")
+
+
+cases = [("parameters without elements", without_elements), ("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
          ("refused ties", refused)]
 for file in sorted(suite.models.glob("*/exports.json")):
     for export, facts in json.loads(file.read_text())["exports"].items():

@@ -225,8 +225,11 @@ Result<Flags> parse(std::vector<std::string> arguments) {
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
   ZC_RETURN_IF_ERROR(resolveMesh(flags.compile)); // a configuration's batch sizes are of so many ranks
   if (!tool.config.empty()) {
-    Result<std::vector<std::string>> notes = applyDeepSpeedConfig(
-        tool.config, list, flags.compile.strategy.shard.worldSize, flags.compile.given, &flags.compile.configRows);
+    const ShardOptions &shard = flags.compile.strategy.shard;
+    if (shard.worldSize % shard.model != 0) // what batches are divided by
+      ZC_RETURN_IF_ERROR(validate(shard));
+    Result<std::vector<std::string>> notes =
+        applyDeepSpeedConfig(tool.config, list, shard.dataDegree(), flags.compile.given, &flags.compile.configRows);
     if (!notes)
       return notes.error();
     flags.notes = std::move(*notes);

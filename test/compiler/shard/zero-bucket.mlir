@@ -31,6 +31,7 @@ graph.parameter @slow : tensor<4xf32> role = trainable
 graph.parameter @fixed : tensor<4xf32> role = frozen
 graph.parameter @mean : tensor<4xf32> role = buffer
 graph.parameter @unused : tensor<4xf32> role = frozen
+graph.parameter @none : tensor<0x3xbf16> role = frozen
 graph.program @micro phase = micro inputs = [] {
   %0 = graph.read @early : tensor<100xf32>
   %1 = graph.read @bias : tensor<4xf32>
@@ -42,6 +43,7 @@ graph.program @micro phase = micro inputs = [] {
   %7 = graph.read @half : tensor<4xbf16>
   %8 = graph.read @mean : tensor<4xf32>
   %9 = graph.read @slow : tensor<4xf32>
+  %10 = graph.read @none : tensor<0x3xbf16>
   graph.return
 }
 graph.program @update phase = update inputs = [] {
@@ -66,4 +68,6 @@ graph.program @update phase = update inputs = [] {
 // CHECK-NOT: trainable
 // CHECK: zero.bucket @bucket5 : bf16 padded = 192 members = [#zero.member<@half, 0, 4>] {axes = ["node", "local"], trainable}
 // CHECK-NEXT: zero.bucket @bucket6 : f32 padded = 192 members = [#zero.member<@slow, 0, 4>] {axes = ["node", "local"], trainable}
+// What has no element has a bucket all the same.
+// CHECK-NEXT: zero.bucket @bucket7 : bf16 padded = 192 members = [#zero.member<@none, 0, 0>] {axes = ["node", "local"]}
 // CHECK-NOT: zero.bucket
