@@ -232,14 +232,34 @@ void FusedTiles::findAhead(const Dims &shape) {
     ahead = std::move(streamed);
 }
 
-/// Asks memory for a part of elements [at, at + n) of the inputs: that of loop number `loop`.
-void FusedTiles::askFor(void *const *operands, int64_t at, int64_t n, int64_t loop) const {
+/// Asks memory for the next part, of `parts`, of the tile that comes next.
+void FusedTiles::askFor(Soon &soon, int64_t parts) const {
+  const int64_t part = soon.asked++;
   for (size_t i : ahead) {
-    const char *x = as<char>(operands[i]) + at * inputs[i].size;
-    const int64_t lines = (n * inputs[i].size + 63) / 64;
-    for (int64_t line = lines * loop / loops; line < lines * (loop + 1) / loops; ++line)
+    const char *x = as<char>(soon.operands[i]) + soon.at * inputs[i].size;
+    const int64_t lines = (soon.n * inputs[i].size + 63) / 64;
+    for (int64_t line = lines * part / parts; line < lines * (part + 1) / parts; ++line)
       __builtin_prefetch(x + line * 64);
   }
+}
+
+void FusedTiles::runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const {
+  if (ahead.empty())
+    return step.vectors(from, y, n);
+  const int64_t count = loops == 1 ? kTile : kAtOnce;
+  for (int64_t done = 0; done < n; done += count) {
+    askFor(soon, loops * (kTile / count));
+    step.vectors(from, y + done, std::min(count, n - done));
+    for (size_t k = 0; k < step.from.size(); ++k)
+      from[k] += count;
+  }
+}
+
+void FusedTiles::runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n) {
+  for (int64_t k = 0; k < n; ++k)
+    y[k] = step.plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
+  from[0] = y;
+  step.rounding(from, y, n);
 }
 
 void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
@@ -251,7 +271,7 @@ void FusedTiles::run(void *const *operands, void *const *results, int64_t begin,
 
 void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at,
                          int64_t end) const {
-  const int64_t n = std::min(kTile, end - at), next = std::min(at + kTile, end), numNext = std::min(kTile, end - next);
+  const int64_t n = std::min(kTile, end - at), next = std::min(at + kTile, end);
   auto isWithinRow = [&](const Place &place) { return place.row != 0 && at % place.row + n <= place.row; };
   auto placeOf = [&](size_t reg) -> float * {
     const Place &place = places[reg];
@@ -266,26 +286,22 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
     }
     return tiles[place.index] + (place.period ? at % place.period : 0);
   };
-  for (size_t i = 0, loop = 0; i < steps.size(); ++i) {
+  Soon soon{operands, next, std::min(kTile, end - next), 0};
+  for (size_t i = 0; i < steps.size(); ++i) {
     for (size_t reg : loads[i])
       if (!isWithinRow(places[reg]))
         loadTile(inputs[reg], as<char>(operands[reg]), tiles[places[reg].index], at, n);
     const Step &step = steps[i];
     if (step.isNone)
       continue;
-    askFor(operands, next, numNext, static_cast<int64_t>(loop++));
     const float *from[4] = {};
     for (size_t k = 0; k < step.from.size(); ++k)
       from[k] = placeOf(step.from[k]);
     float *y = placeOf(inputs.size() + i);
-    if (step.vectors) {
-      step.vectors(from, y, n);
-      continue;
-    }
-    for (int64_t k = 0; k < n; ++k)
-      y[k] = step.plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
-    from[0] = y;
-    step.rounding(from, y, n);
+    if (step.vectors)
+      runVectors(step, from, y, n, soon);
+    else
+      runPlain(step, from, y, n);
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i].isDirect)

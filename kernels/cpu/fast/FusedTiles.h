@@ -21,6 +21,9 @@ class FusedTiles {
 public:
   /// Elements of a tile: two KiB, so that those of some sixteen registers are in the first cache.
   static constexpr int64_t kTile = 512;
+  /// Of them so many are computed between requests to memory, which takes some at a time; by a single loop, whose own
+  /// reads are as many, all.
+  static constexpr int64_t kAtOnce = 128;
 
   /// `isOver`: the first result may lie over an input.
   FusedTiles(FusedProgram program, const std::vector<TensorType> &inputs, const Dims &shape, bool isOver);
@@ -63,6 +66,11 @@ private:
   struct Uses {
     std::vector<size_t> first, last;
   };
+  /// The tile that comes next, n elements from `at` on, and how many parts of it memory was asked for.
+  struct Soon {
+    void *const *operands;
+    int64_t at, n, asked;
+  };
   using Tiles = float (*)[kTile];
 
   void addInput(const TensorType &type, const Dims &shape);
@@ -78,7 +86,9 @@ private:
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
-  void askFor(void *const *operands, int64_t at, int64_t n, int64_t loop) const;
+  void askFor(Soon &soon, int64_t parts) const;
+  void runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const;
+  static void runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n);
   /// Of elements [begin, end) those of the tile that begins with `at`.
   void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t end) const;
 
