@@ -1,12 +1,13 @@
 """One step of an export beside one of torch: the loss, and each parameter's gradient, by what sgd made of the parameter."""
 import contextlib
+import copy
 import json
 import math
 import pathlib
 import tempfile
 
-from . import programs
-from .errors import MISMATCH, ZeroError, need
+from . import programs, state
+from .errors import BAD_INPUT, MISMATCH, UNSUPPORTED, ZeroError, need
 from .tasks import without_dropout
 
 LOSS, GRADIENT = 1e-5, 1e-3  # relative
@@ -45,25 +46,69 @@ def read_weights(path):
 
 def duplicate(module):
     """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
-    import copy
     torch = need("torch", "exporting")
-    kept = [value for inner in module.modules() for value in vars(inner).values() if isinstance(value, torch.Tensor) and not value.is_leaf]
-    return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
+    seen, kept = set(), []
+
+    def look(value):
+        if isinstance(value, torch.Tensor) and not value.is_leaf:
+            kept.append(value)
+        elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
+            seen.add(id(value))
+            for each in value.values() if isinstance(value, dict) else value:
+                look(each)
+
+    for inner in module.modules():
+        look(vars(inner))
+    try:
+        return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
+    except Exception as problem:  # of whatever a model holds
+        raise ZeroError(UNSUPPORTED, f"the model cannot be copied: {problem}", where=", ".join(type(inner).__name__ for inner in module.children()),
+                        help="the modules must not keep what copy.deepcopy does not copy") from problem
+
+
+def without_any_dropout(module):
+    for inner in module.modules():
+        if "Dropout" in type(inner).__name__ and hasattr(inner, "p"):
+            inner.p = 0.0
+        without_dropout(inner)
+    return module
 
 
 def torch_step(wrapper, batch):
     """(loss, {parameter: its gradient}) without dropout, zeros where the loss does not reach; the module is as before afterwards."""
+    return step_of(without_any_dropout(duplicate(wrapper)), batch)
+
+
+def step_of(twin, batch):
+    """torch_step, of a module that is left as the step leaves it."""
     torch = need("torch", "exporting")
-    twin = duplicate(wrapper)
-    for module in twin.modules():
-        if "Dropout" in type(module).__name__ and hasattr(module, "p"):
-            module.p = 0.0
-        without_dropout(module)
+    twin.zero_grad()
     loss = twin(*batch.values())
-    loss.backward()
+    if loss.requires_grad:
+        loss.backward()
     (inner,) = twin.children()
-    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
+    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.clone()).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
     return float(loss.detach()), gradients
+
+
+def repeats(wrapper, batch, notes):
+    """A second step of torch on the same batch has the first one's loss and gradients, or what they depend on besides is an error: an export
+    keeps as it is what no parameter or buffer holds."""
+    twin, steps = without_any_dropout(duplicate(wrapper)), []
+    for _ in range(2):
+        with state.same_draws():
+            steps.append(step_of(twin, batch))
+    (loss, gradients), (again, others) = steps
+    moved = ", ".join(map(repr, state.changed(next(wrapper.children()), next(twin.children()))[:8]))
+    floor = max(NOISE * norm(gradients.values()), 1e-30)
+    limit, _ = without_double(wrapper)
+    different = [name for name, g in gradients.items() if norm([others[name] - g]) > limit * max(norm([g]), floor)]
+    if abs(again - loss) > LOSS * max(abs(loss), 1e-6) or different:
+        what = f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
+        raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
+                        help="an export keeps such state as it is: what changes from step to step goes into the batch, as an input")
+    if moved:
+        notes(f"{moved}: changed by each forward pass, and fixed in the export")
 
 
 def zero_step(model, batch, rows, rate, *flags):
@@ -110,12 +155,12 @@ def towards(batch, low):
 
 
 def computes(wrapper, batch):
-    """Is torch's loss of this batch a number?"""
+    """Is torch's loss of this batch a number, with a gradient?"""
     try:
         loss, gradients = torch_step(wrapper, batch)
     except Exception:  # whatever a model says of data that it was not given
         return False
-    return math.isfinite(loss) and math.isfinite(norm(gradients.values()))
+    return math.isfinite(loss) and 0 < norm(gradients.values()) < math.inf
 
 
 def compare(wrapper, model, batch, rows, other=None):
@@ -138,6 +183,9 @@ def compare(wrapper, model, batch, rows, other=None):
 def compare_step(wrapper, model, batch, rows):
     """compare, of this batch."""
     loss, gradients = torch_step(wrapper, batch)
+    if gradients and norm(gradients.values()) == 0:
+        raise ZeroError(BAD_INPUT, f"torch's gradients of this batch are all 0: nothing can be compared (loss {loss:.9g})",
+                        help="give a batch that the model learns from; --no-check (check=False) exports without a comparison")
     rate = rate_for(gradients)
     got, after = zero_step(model, batch, rows, rate)
     (inner,) = wrapper.children()

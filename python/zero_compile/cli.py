@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import traceback
 
@@ -228,8 +229,16 @@ def tell(result):
             raise
 
 
+def end_by(number, _):
+    """What is begun is cleared away, as after an error."""
+    raise SystemExit(128 + number)
+
+
 def main(arguments=None):
     """The console script; its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, end_by)
     try:
         options = parse(arguments)
         tell(COMMANDS[options.command](options))

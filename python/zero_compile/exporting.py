@@ -14,9 +14,8 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, graph, outputs, programs, record, rewriting
+from . import adapters, graph, outputs, programs, record, rewriting, state
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
-from .tasks import without_dropout
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
 INNER = "model"  # the wrapper's attribute that holds the model
@@ -47,7 +46,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     """export, of a model whose modules train or evaluate as they are to."""
     torch, onnx, rows = need("torch", "exporting"), need("onnx", "exporting"), check_batch(batch)
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
-    try_out(wrapper, batch)
+    state.refuse(model)
+    try_out(wrapper, batch, notes)
     first, problems, fixed = None, [], []
     # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
     low = checking.towards(batch, True) if check and task is None else batch
@@ -72,10 +72,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             with tempfile.TemporaryDirectory(prefix=".zero-export-", dir=folder) as temporary:
                 files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
                 if check and drops_paths(model):  # random, and no Dropout node that a flag would switch off
-                    twin = checking.duplicate(model)
-                    for module in twin.modules():
-                        without_dropout(module)
-                    export(twin, batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
+                    export(checking.without_any_dropout(checking.duplicate(model)), batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
                            lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None, fixed_batch)
                 elif check:
                     notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows,
@@ -133,36 +130,32 @@ def wrap(model, names, loss):
 @contextlib.contextmanager
 def training(model, notes):
     """Each module in its own mode, or all in training mode where none is; the model is as before afterwards."""
-    with modes_kept(model):
+    with state.kept(model):
         if not any(module.training for module in model.modules()):
             notes("the model is in eval mode: it is exported in training mode")
             model.train()
         yield
 
 
-@contextlib.contextmanager
-def modes_kept(model):
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-def try_out(wrapper, batch):
-    """A forward pass by torch: what is wrong with the model or its inputs is no exporter's fault."""
+def try_out(wrapper, batch, notes):
+    """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault."""
+    said = []
     with quiet():
         twin = checking.duplicate(wrapper)
         versions = {id(b): (b, b._version) for b in twin.buffers()}  # held, so that no other gets its id
         try:
             twin(*batch.values())
+            changed = changed_buffers(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+            if not changed:
+                del twin
+                checking.repeats(wrapper, batch, said.append)
         except ZeroError:
             raise
         except Exception as problem:
             raise ZeroError(BAD_INPUT, f"torch itself does not compute the model's loss for this batch: {first_line(problem)}",
                             where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
-    changed = changed_buffers(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+    for text in said:
+        notes(text)
     if changed:
         raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, changed[:8])),
                         help="of the modules' state only batch norms' running statistics are trained; a module in eval mode, which leaves its state alone, is exported so")
@@ -269,7 +262,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed):
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, modes_kept(wrapper), rewriting.traced():
+            with quiet() as said, state.kept(wrapper), rewriting.traced():
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and

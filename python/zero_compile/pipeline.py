@@ -91,6 +91,7 @@ def export(options, work):
     command = ["zero", "export", "hf", options.folder, "--task", "causal-lm", "--seq", options.seq, "-o", path]
     echo(command + (["--no-dropout"] if options.no_dropout else []))
     model, task, config = tasks.load(options.folder, "causal-lm", options.seed, options.trust_remote_code, not options.no_dropout, note)
+    weights.check_class(model, options.folder, options.trust_remote_code)
     if options.resume and path.is_file():
         note("it is there")
         return path, tasks.vocabulary(config)

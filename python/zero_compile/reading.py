@@ -82,11 +82,20 @@ def read_parquet(path, field, report):
             raise ZeroError(BAD_INPUT, f'no column "{field}"; there are: {", ".join(file.schema_arrow.names)}', where=str(path),
                             help="--text-field names it")
         row, size, rows = 0, path.stat().st_size, max(1, file.metadata.num_rows)
-        for batch in file.iter_batches(batch_size=256, columns=[field], use_threads=False):
-            for text in batch.column(0).to_pylist():
+        batches = (batch.column(0).to_pylist() for batch in file.iter_batches(batch_size=256, columns=[field], use_threads=False))
+        while texts := next_of(batches, f"{path}: behind row {row}"):
+            for text in texts:
                 row += 1
                 yield from document(text, field, f"{path}: row {row}", report)
-            report.done += size * len(batch) // rows
+            report.done += size * len(texts) // rows
+
+
+def next_of(batches, where):
+    """The next of pyarrow's, or None behind the last; errors of its own kinds, among them OSError of a damaged page, are the input's."""
+    try:
+        return next((batch for batch in batches if batch), None)
+    except Exception as problem:
+        raise ZeroError(BAD_INPUT, f"the Parquet file is damaged: {problem}", where=where) from problem
 
 
 def document(text, field, where, report):

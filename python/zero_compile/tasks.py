@@ -2,7 +2,7 @@
 import json
 import pathlib
 
-from . import adapters
+from . import adapters, state
 from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
 
 # task: transformers' auto class, its inputs, and the endings of architectures that mean it
@@ -42,7 +42,8 @@ def read_config(path):
 
 
 def open_config(path, trust_code):
-    """The configuration of a folder or file, as transformers takes it."""
+    """The configuration of a folder or file, as transformers takes it: code is found by the folder alone."""
+    path = path.parent if path.name == "config.json" else path
     hf = need("transformers", "a Hugging Face model")
     try:
         return hf.AutoConfig.from_pretrained(str(path), local_files_only=True, trust_remote_code=trust_code)
@@ -116,7 +117,7 @@ def prepare(config, dropout, notes):
             without_dropout(part)
     if getattr(config, "architectures", None) is None:
         config.architectures = []  # which auto classes with several models for a configuration go through
-    if getattr(config, "problem_type", None) is None and hasattr(config, "problem_type"):
+    if getattr(config, "problem_type", None) is None and hasattr(config, "problem_type") and config.num_labels != 1:  # one is a regression's
         config.problem_type = "single_label_classification"
 
 
@@ -189,7 +190,7 @@ def batch(task, config, rows, length, image_size=None, seed=0):
         size = image_size or getattr(config, "image_size", None) or 224
         height, width = size if isinstance(size, (list, tuple)) else (size, size)
         pixels = torch.randn(rows, getattr(config, "num_channels", 3), height, width, generator=generator)
-        labels = draw(config.num_labels, rows) if kind == "image_class" else draw(config.num_labels, rows, height, width)
+        labels = classes(config, draw, generator, rows) if kind == "image_class" else draw(config.num_labels, rows, height, width)
         return {"pixel_values": pixels, "labels": labels}
     if kind == "waves":
         return {"input_values": torch.randn(rows, length, generator=generator), "labels": draw(config.num_labels, rows)}
@@ -217,19 +218,51 @@ def batch(task, config, rows, length, image_size=None, seed=0):
         return {**text, "labels": draw(words, rows, length)}
     if kind == "answers":
         return {**text, "start_positions": draw(length // 2, rows), "end_positions": draw(length // 2, rows)}
-    return {**text, "labels": draw(config.num_labels, rows)}
+    return {**text, "labels": classes(config, draw, generator, rows)}
+
+
+def classes(config, draw, generator, rows):
+    """Labels of rows, of the type that the model's loss takes."""
+    problem, count = getattr(config, "problem_type", None), config.num_labels
+    if problem == "multi_label_classification":
+        return draw(2, rows, count).float()
+    if problem == "regression" or problem is None and count == 1:
+        return need("torch", "exporting").randn(*(rows,) if count == 1 else (rows, count), generator=generator)
+    return draw(count, rows)
 
 
 def forward(model, task):
-    """loss(model, batch): the model's own loss. Windows of tokens have no padding; a mask of ones says so to code that would ask."""
+    """loss(model, batch): the model's own loss, of next tokens for causal-lm, also where the model takes labels as they stand. Windows of tokens
+    have no padding; a mask of ones says so to code that would ask."""
+    torch, of_tokens = need("torch", "exporting"), TASKS[task][1] == "tokens"
+
     def loss(model, inputs):
-        if TASKS[task][1] == "tokens" and accepts(model, "attention_mask"):
+        if of_tokens and accepts(model, "attention_mask"):
             inputs = {**inputs, "attention_mask": inputs["input_ids"].new_ones(inputs["input_ids"].shape)}
+        if as_they_stand:
+            labels = inputs["labels"]
+            inputs = {**inputs, "labels": torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], -100)], 1)}
         try:
             return model(**inputs).loss
         except (IndexError, RuntimeError) as problem:
             raise too_long(model.config, inputs) or problem
+
+    as_they_stand = False
+    as_they_stand = of_tokens and reads_first_label(model, loss)
     return loss
+
+
+def reads_first_label(model, loss):
+    """Does the loss depend on the first token's label, which is nobody's next? Then the model does not shift its labels."""
+    torch = need("torch", "exporting")
+    ids = torch.arange(1, 5).expand(2, -1) % max(2, vocabulary(model.config) or 2)
+    with state.kept(model), torch.no_grad():
+        model.eval()
+        try:
+            losses = [float(loss(model, {"input_ids": ids, "labels": torch.cat([first, ids[:, 1:]], 1)})) for first in (ids[:, :1], 0 * ids[:, :1])]
+        except Exception:  # whatever a model says of rows of four tokens; of its own batch it says it again
+            return False
+    return abs(losses[0] - losses[1]) > 1e-6 * abs(losses[0])
 
 
 def too_long(config, inputs):

@@ -5,20 +5,23 @@ A document is a file of text, a line of a .jsonl file or a row of a .parquet fil
 Where a tokenizer cuts text into words, each is encoded once (words.py); elsewhere the text is encoded some paragraphs at a time, a document
 being cut behind an empty line where it is long."""
 import collections
-import concurrent.futures
+import concurrent.futures.process
+import contextlib
 import ctypes
 import glob
 import itertools
 import json
+import multiprocessing
 import os
 import pathlib
 import re
+import signal
 import struct
 import tempfile
 import time
 
 from . import outputs
-from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
+from .errors import BAD_INPUT, IO, MISMATCH, OTHER, USAGE, ZeroError, need
 from .reading import BLOCK, Progress, read, reader
 from .words import CONTEXT, END, JOIN, Words, splits
 
@@ -58,7 +61,7 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
                 raise ZeroError(BAD_INPUT, "the corpus is empty: there is no text in it", where=str(paths[0]))
             summary = out.finish(str(paths[0]))
     except OSError as problem:
-        raise ZeroError(IO, f"{problem.strerror}", where=str(problem.filename or output)) from problem
+        raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or output)) from problem
     seconds = time.monotonic() - began
     return {**summary, "vocabulary": size, "documents": report.documents, "bytes": report.done, "seconds": seconds,
             "megabytes_per_second": report.done / 1e6 / max(seconds, 1e-9)}
@@ -184,6 +187,20 @@ def last_break(text, known, searched):
 _worker = None
 
 
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+
+
+def begin_worker(parent, *setting):
+    """In a process of its own, which ends with the one that it works for, however that ends, and by no signal that is meant for that one."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # elsewhere than on Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent and multiprocessing.get_start_method() == "fork":
+        os._exit(1)
+    start_worker(*setting)
+
+
 def start_worker(codec, description, width, end_ids, breaks):
     global _worker
     words = Words(codec, f"uint{8 * width}", description, end_ids, breaks)
@@ -221,7 +238,7 @@ def encode(path, codec, pieces, end_ids, width, workers):
         start_worker(*setting)
         yield from map(work_on, todo)
         return
-    with concurrent.futures.ProcessPoolExecutor(workers, initializer=start_worker, initargs=setting) as pool:
+    with concurrent.futures.ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(os.getpid(), *setting)) as pool:
         waiting = collections.deque()
         try:
             for number, block in enumerate(todo):
@@ -232,6 +249,9 @@ def encode(path, codec, pieces, end_ids, width, workers):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except concurrent.futures.process.BrokenProcessPool as problem:
+            raise ZeroError(OTHER, f"a process was killed, as where there is less memory than {workers} of them need",
+                            help="--workers N takes fewer") from problem
         finally:
             for future in waiting:
                 future.cancel()

@@ -9,8 +9,9 @@ from . import adapters, outputs, programs, record
 from .errors import BAD_INPUT, IO, MISMATCH, USAGE, ZeroError, need
 from .tasks import open_config, read_config
 
-BESIDE = ("tokenizer*", "vocab.*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "*.model", "preprocessor_config.json",
-          "generation_config.json", "chat_template.*")  # of a model's folder, and not of its weights
+# Of a model's folder: its weights, in whatever format, and what is written anew; the rest goes along, which tokenizers and processors need.
+NOT_BESIDE = ("*.safetensors*", "*.bin*", "*.pt", "*.pth", "*.ckpt*", "*.h5", "*.msgpack", "*.onnx*", "*.gguf", "*.ot", "*.npz", "config.json", ".*")
+LARGEST_BESIDE = 64 << 20  # bytes: larger ones are weights of another format, or texts
 
 
 def checkpoint_of(run):
@@ -102,13 +103,11 @@ def to_hf(run, folder, output, model=None, trust_code=False):
     output = pathlib.Path(output)
     adapter = details.get("adapter")
     name = adapter["class"] if adapter else details["class"]
-    kind = getattr(hf, name, None)
-    if kind is None:
-        raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{name}"', where=str(folder))
+    kind = class_of(name, file.parent, fields, trust_code)
     config = open_config(source or file, trust_code)
     torch.manual_seed(0)
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    if not isinstance(config, kind.config_class) and not isinstance(text, kind.config_class):
+    if not any(is_a(each, kind.config_class) for each in (config, text)):
         raise ZeroError(MISMATCH, f"the run is of a {name}, the folder of a model of another kind, {config.model_type}", where=str(folder),
                         help="--hf names the model that was exported")
     try:
@@ -126,14 +125,51 @@ def to_hf(run, folder, output, model=None, trust_code=False):
         whole = pathlib.Path(temporary) / "model"
         with writing(output):
             adapters.save(target, file.parent, whole) if adapter else target.save_pretrained(whole)
-        for pattern in BESIDE:
-            for path in file.parent.glob(pattern):
-                if path.is_file() and not (whole / path.name).exists():
-                    shutil.copy(path, whole / path.name)
+        for path in beside(file, trust_code):
+            if not (whole / path.name).exists():
+                shutil.copy(path, whole / path.name)
         if output.exists():
             output.rmdir()
         whole.replace(output)
     return len(state), details["unused"]
+
+
+def beside(file, trust_code):
+    """What goes along with a model whose configuration is `file`; code only where it may run. Beside a file of another name than a model's
+    folder has lies anything."""
+    return [path for path in sorted(file.parent.iterdir()) if file.name == "config.json" and path.is_file() and
+            not any(path.match(pattern) for pattern in NOT_BESIDE) and path.stat().st_size <= LARGEST_BESIDE and
+            (trust_code or path.suffix != ".py")]
+
+
+def class_of(name, folder, fields, trust_code):
+    """The class of that name: of the code that the folder brings, where that may run, or of transformers."""
+    hf = need("transformers", "zero import --hf")
+    references = [each for value in (fields.get("auto_map") or {}).values() for each in (value if isinstance(value, list) else [value]) if each]
+    for reference in references if trust_code else []:
+        if reference.rpartition(".")[2] == name:
+            from transformers.dynamic_module_utils import get_class_from_dynamic_module
+            return get_class_from_dynamic_module(reference, str(folder), local_files_only=True)
+    kind = getattr(hf, name, None)
+    if kind is None:
+        raise ZeroError(MISMATCH, f'transformers {hf.__version__} has no class "{name}"' + (", nor has the folder's code" if references else ""), where=str(folder))
+    return kind
+
+
+def check_class(model, folder, trust_code):
+    """Before a training: its weights will find their class."""
+    adapter = adapters.describe(model).get("adapter")
+    if adapters.is_folder(folder):
+        folder = adapters.base_folder(folder)
+    _, file, fields = read_config(folder)
+    class_of(adapter["class"] if adapter else type(model).__name__, file.parent, fields, trust_code)
+
+
+def is_a(config, kind):
+    """isinstance; transformers has a folder's code once for its configurations and once for its models."""
+    own = "transformers_modules."
+    return isinstance(config, kind) or any(each.__name__ == kind.__name__ and each.__module__.startswith(own) and kind.__module__.startswith(own)
+                                           for each in type(config).__mro__)
 
 
 def fill(target, state, details, folder):

@@ -133,41 +133,6 @@ def dropout_is_kept():
     expect(losses[0] == losses[1] != losses[2], losses)
 
 
-class Attends(torch.nn.Module):
-    """No dropout but that of the fused attention: within torch's own module, called by its name, with a mask."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner, self.outer, self.dropout = torch.nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True), torch.nn.Linear(8, 3), 0.3
-
-    def forward(self, x, labels):
-        x, _ = self.inner(x, x, x, need_weights=False)
-        q, mask = x.unsqueeze(1), torch.tensor([[True, False, True, True]]).expand(4, -1)
-        for how in (dict(is_causal=True), dict(attn_mask=mask), dict(attn_mask=mask.float(), scale=0.3)):
-            q = q + functional.scaled_dot_product_attention(q, q, q, dropout_p=self.dropout, **how)
-        groups = q.expand(-1, 4, -1, -1) * torch.arange(1, 5).view(4, 1, 1)
-        q = functional.scaled_dot_product_attention(groups, q.expand(-1, 2, -1, -1), q.expand(-1, 2, -1, -1), dropout_p=self.dropout, enable_gqa=True)
-        return functional.cross_entropy(self.outer(q.mean((1, 2))), labels)
-
-
-def dropout_of_attention():
-    torch.manual_seed(1)
-    batch, real = {"x": torch.randn(2, 4, 8), "labels": torch.tensor([0, 2])}, functional.scaled_dot_product_attention
-    check.write_batch(suite.dir / "attends.safetensors", batch)
-    for exporter in exporting.EXPORTERS:
-        path, losses = suite.dir / f"attends-{exporter}.onnx", []
-        with silent():
-            zero_compile.export(Attends(), batch, path, exporter=exporter)
-        expect(functional.scaled_dot_product_attention is real, "torch's function is another afterwards")
-        import onnx
-        drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
-        expect(len(drops) == 5, f"{len(drops)} of 5 dropouts by {exporter}")
-        for seed in (1, 1, 2):
-            plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=2", "--seed", seed)
-            losses += [suite.train(plan, f"{path}-{len(losses)}", "--data", suite.dir / "attends.safetensors", "--steps", 1)[0]["loss"]]
-        expect(losses[0] == losses[1] != losses[2], losses)
-
-
 def batch_norms_of_few_rows():
     """LeViT's loss of two rows is noise in torch itself, of eight it is not."""
     folder = suite.dir / "levit"
@@ -497,7 +462,7 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, dropout_of_attention, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
+suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, newest_checkpoint, import_of_another_model)])
 suite.finish()

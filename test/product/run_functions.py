@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Functions of torch that are no single operator of ONNX's, or that exporters write otherwise or not at all: models of them, exported in both
 ways, trained beside torch."""
-from product import beside_torch, needs, quiet_torch, suite
+from product import beside_torch, expect, needs, quiet_torch, silent, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
+import onnx
+import zero_compile
 from torch import nn
 from torch.nn import functional
+from zero_compile import check, exporting
 
 suite = suite(__doc__)
 STEPS, ROWS = 4, 4
@@ -136,8 +139,43 @@ def beside(name, exporter, **options):
     return beside_torch(suite, f"{name.replace(' ', '-')}-{exporter}", Model(FUNCTIONS[name]), batches(), exporter=exporter, fixed_batch=name in COMPARES_ROWS, **options)
 
 
+class Attends(torch.nn.Module):
+    """No dropout but that of the fused attention: within torch's own module, called by its name, with a mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer, self.dropout = torch.nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True), torch.nn.Linear(8, 3), 0.3
+
+    def forward(self, x, labels):
+        x, _ = self.inner(x, x, x, need_weights=False)
+        q, mask = x.unsqueeze(1), torch.tensor([[True, False, True, True]]).expand(4, -1)
+        for how in (dict(is_causal=True), dict(attn_mask=mask), dict(attn_mask=mask.float(), scale=0.3)):
+            q = q + functional.scaled_dot_product_attention(q, q, q, dropout_p=self.dropout, **how)
+        groups = q.expand(-1, 4, -1, -1) * torch.arange(1, 5).view(4, 1, 1)
+        q = functional.scaled_dot_product_attention(groups, q.expand(-1, 2, -1, -1), q.expand(-1, 2, -1, -1), dropout_p=self.dropout, enable_gqa=True)
+        return functional.cross_entropy(self.outer(q.mean((1, 2))), labels)
+
+
+def dropout_of_attention():
+    torch.manual_seed(1)
+    batch, real = {"x": torch.randn(2, 4, 8), "labels": torch.tensor([0, 2])}, functional.scaled_dot_product_attention
+    check.write_batch(suite.dir / "attends.safetensors", batch)
+    for exporter in exporting.EXPORTERS:
+        path, losses = suite.dir / f"attends-{exporter}.onnx", []
+        with silent():
+            zero_compile.export(Attends(), batch, path, exporter=exporter)
+        expect(functional.scaled_dot_product_attention is real, "torch's function is another afterwards")
+        drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+        expect(len(drops) == 5, f"{len(drops)} of 5 dropouts by {exporter}")
+        for seed in (1, 1, 2):
+            plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=2", "--seed", seed)
+            losses += [suite.train(plan, f"{path}-{len(losses)}", "--data", suite.dir / "attends.safetensors", "--steps", 1)[0]["loss"]]
+        expect(losses[0] == losses[1] != losses[2], losses)
+
+
 suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter)) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
            if exporter == "dynamo" or not any(word in name for word in NOT_IN_TORCHSCRIPT)])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
+suite.run([(dropout_of_attention.__name__, dropout_of_attention)])
 suite.finish()

@@ -84,6 +84,68 @@ def changed_state():
     export(spectral)
 
 
+class Counting(Classifier):
+    """State of Python's: a ramp over the steps, a moving average in a plain tensor, or numbers that nothing depends on; what it kept of its last passes."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by, self.step, self.c, self.beta = by, 0, torch.zeros(5), 1.0
+        self.history, self.seen = [], {"pair": (None,)}
+
+    def features(self, x):
+        h = super().features(x)
+        self.step += 1
+        self.history.append(h)
+        self.seen["pair"] = (h, h)
+        self.last = h
+        if self.by == "step":
+            self.beta = min(1, self.step / 100)
+        if self.by == "tensor":
+            self.c = 0.9 * self.c + 0.1 * h.mean(0).detach()
+        if self.by == "in place":
+            self.c.mul_(0.9).add_(0.1 * h.mean(0).detach())
+        return self.beta * h - self.c
+
+
+def state_that_is_no_buffer():
+    """What the passes before left is found by a second one; nothing of it is in the model afterwards, which may hold its last passes."""
+    batch = {"x": torch.randn(4, 4), "y": torch.tensor([0, 1, 2, 0])}
+    for by in ("step", "tensor", "in place", "nothing"):
+        model = Counting(by)
+        model(**batch)
+        before = dict(vars(model))
+        kept = (model.c.clone(), len(model.history), model.seen["pair"])
+        if by == "nothing":
+            _, notes = export(model)
+            expect(any("'step'" in note and "each forward pass" in note for note in notes), notes)
+        else:
+            with raises(4, "depends on those before it", "'step'" if by == "step" else "loss", "as an input"):
+                export(model)
+        expect(vars(model).keys() == before.keys() and all(vars(model)[name] is value for name, value in before.items()), f"other attributes: {by}")
+        expect(torch.equal(kept[0], model.c) and kept[1] == len(model.history) and kept[2] is model.seen["pair"], f"another state: {by}")
+    uncopied = Classifier()
+    uncopied.file = open(__file__)
+    with raises(4, "cannot be copied", "Classifier"):
+        export(uncopied)
+    model = Normed()
+    model.other.momentum = None
+    with raises(4, "momentum None", "'other'"):
+        export(model)
+    model.other.eval()
+    export(model)
+
+
+def hooks_of_parameters():
+    """They are no part of the graph, and torch's copies of a parameter have none."""
+    for hook in ("register_hook", "register_post_accumulate_grad_hook"):
+        model = Classifier()
+        handle = getattr(model.layer.weight, hook)(lambda value: None)
+        with raises(4, "hooks on gradients", "'layer.weight'"):
+            export(model)
+        handle.remove()
+        export(model)
+
+
 class Normed(Classifier):
     def __init__(self):
         super().__init__()
@@ -167,5 +229,5 @@ def without_double():
         check.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, modes, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, state_that_is_no_buffer, hooks_of_parameters, modes, decided_by_python, amplified_rounding, without_double)])
 suite.finish()

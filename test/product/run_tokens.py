@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """zero tokens: what it writes is what the tokenizer gives for each document, of every kind of tokenizer and file; memory; refusals."""
-import json, os, pathlib, random, struct, subprocess, sys, time
+import json, os, pathlib, random, signal, struct, subprocess, sys, time
 
 from product import ROOT, expect, needs, raises, suite, zero
 
 needs("tokenizers", "numpy")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from e2e import Skip
 from zero_compile import tokens, words
 
 suite = suite(__doc__)
@@ -283,6 +284,48 @@ def full_disk():
     expect([p.name for p in folder.iterdir()] == ["t.txt"], "something was left")
 
 
+def damaged_page():
+    """Its file is named, and the row behind which it is."""
+    try:
+        import pyarrow, pyarrow.parquet
+    except ImportError:
+        raise Skip("no pyarrow here")
+    path = suite.dir / "damaged.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": [text(seed, 50) for seed in range(600)]}), path, use_dictionary=False, data_page_size=4096, compression="snappy")
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2:len(raw) // 2 + 4000] = bytes(4000)
+    path.write_bytes(raw)
+    said = zero("tokens", "--tokenizer", saved("gpt2"), path, "-o", suite.dir / "damaged.bin", code=3)
+    expect("is damaged" in said and "damaged.parquet: behind row" in said and "None" not in said, said)
+
+
+def ended_from_outside():
+    """By a signal to it, to one that works for it, or in an instant: nothing is left running, and, but in an instant, no file."""
+    folder, tokenizer = suite.dir / "ended", saved("spans words")
+    folder.mkdir()
+    (folder / "t.txt").write_text(text(3, 300_000) * 40)
+    for how, code in (("asked", 143), ("worker", 1), ("killed", -signal.SIGKILL)):
+        job = subprocess.Popen([sys.executable, "-m", "zero_compile", "tokens", "--tokenizer", tokenizer, "t.txt", "-o", "t.bin", "--workers", "2"], cwd=folder,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        children, deadline = [], time.time() + 60
+        while len(children) < 2 and time.time() < deadline:
+            time.sleep(0.05)
+            children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+        time.sleep(0.5)
+        expect(len(children) == 2 and job.poll() is None, f"{how}: {children}, it has ended with {job.poll()}")
+        if how == "worker":
+            os.kill(int(children[0]), signal.SIGKILL)
+        else:
+            job.send_signal(signal.SIGTERM if how == "asked" else signal.SIGKILL)
+        said = job.communicate(timeout=60)[1]
+        expect(job.returncode == code and "Traceback" not in said, f"{how}: exit code {job.returncode}: {said}")
+        expect(how != "worker" or "a process was killed" in said and "--workers" in said, said)
+        while any(pathlib.Path(f"/proc/{child}").exists() for child in children) and time.time() < deadline:
+            time.sleep(0.05)
+        expect(not any(pathlib.Path(f"/proc/{child}").exists() for child in children), f"{how}: one works on")
+        expect(how == "killed" or [p.name for p in folder.iterdir()] == ["t.txt"], f"{how}: something was left")
+
+
 def result_that_cannot_be_written():
     """Of a full disk exit code 6, and not what Python ends with where it cannot flush; of a reader that has gone none."""
     folder = suite.dir / "told"
@@ -336,5 +379,5 @@ def slips():
 cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZERS]
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in ("gpt2", "llama3", "qwen2", "o200k", "bert")]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in ("gpt2", "llama3", "bert", "unigram", "spans words", "llama2")]
-suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, over_what_is_read, many_tokens, full_disk, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, over_what_is_read, many_tokens, full_disk, damaged_page, ended_from_outside, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

@@ -1,0 +1,91 @@
+"""What a model has besides its parameters and buffers, which an export cannot train: kept as it was while it is exported, and refused where a
+step depends on it."""
+import contextlib
+import random
+
+from .errors import UNSUPPORTED, ZeroError, need
+
+
+@contextlib.contextmanager
+def kept(model):
+    """The modules' modes and attributes are as before afterwards, with what they held, whatever a forward pass makes of them."""
+    torch = need("torch", "exporting")
+    modes = [(module, module.training) for module in model.modules()]
+    before = [(module, own(torch, module)) for module in model.modules()]
+    held = [(value, contents(torch, value)) for _, attributes in before for value in attributes.values()]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            for name in own(torch, module).keys() - attributes.keys():
+                del vars(module)[name]
+            vars(module).update(attributes)
+        for module, mode in modes:
+            module.training = mode
+        for value, content in held:
+            restore(torch, value, content)
+
+
+def own(torch, module):
+    """Its attributes by name, but for those that every module has."""
+    common = vars(torch.nn.Module())
+    return {name: value for name, value in vars(module).items() if name not in common}
+
+
+def contents(torch, value):
+    """A copy of what may change within it; None of what cannot."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone() if value.layout == torch.strided and value.device.type == "cpu" else None
+    return value.copy() if type(value) in (list, dict, set) else None
+
+
+def restore(torch, value, content):
+    if content is None:
+        return
+    if isinstance(value, torch.Tensor):
+        with torch.no_grad():
+            if value.shape == content.shape and not torch.equal(value, content):
+                value.copy_(content)
+    elif isinstance(value, list):
+        value[:] = content
+    else:
+        value.clear()
+        value.update(content)
+
+
+def refuse(model):
+    """Errors: what torch does beside the backward pass, of which an export knows nothing (unsupported)."""
+    torch = need("torch", "exporting")
+    hooked = [name for name, p in model.named_parameters() if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)]
+    if hooked:
+        raise ZeroError(UNSUPPORTED, "hooks on gradients are not in an export: of " + ", ".join(map(repr, hooked[:8])),
+                        help="remove them; zero-compile's --clip-grad-norm and --param-groups do what most are for")
+    counting = [name for name, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+                and module.training and module.track_running_stats and module.momentum is None]
+    if counting:
+        raise ZeroError(UNSUPPORTED, "batch norms of momentum None, which keep the mean of all steps: " + ", ".join(map(repr, counting[:8])),
+                        help="give them a momentum, or eval(), which leaves their statistics alone")
+
+
+def changed(before, after):
+    """Names of the numbers in modules' attributes that are others in the second."""
+    torch, now = need("torch", "exporting"), dict(after.named_modules())
+    return [f"{path}.{name}" if path else name for path, module in before.named_modules() if path in now
+            for name, value in own(torch, module).items()
+            if isinstance(value, (int, float)) and isinstance(other := vars(now[path]).get(name), (int, float)) and other != value]
+
+
+@contextlib.contextmanager
+def same_draws():
+    """What is drawn in it is the same each time, and nobody's draws afterwards are others for it."""
+    torch, numpy = need("torch", "exporting"), need("numpy", "exporting")
+    python, numbers = random.getstate(), numpy.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        random.seed(0)
+        numpy.random.seed(0)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(numbers)
