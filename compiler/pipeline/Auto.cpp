@@ -5,6 +5,7 @@
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Fit.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cstdio>
@@ -14,15 +15,24 @@ using namespace zc;
 
 namespace {
 
-/// Where activations, optimizer and parameters are, from what moves least to what moves most over the slowest link.
+/// Where activations, optimizer and parameters are.
 struct Placement {
   Offload activation, optimizer, param;
+  bool operator==(const Placement &other) const {
+    return activation == other.activation && optimizer == other.optimizer && param == other.param;
+  }
 };
 constexpr Offload kNone = Offload::none, kHost = Offload::host, kNvme = Offload::nvme;
-constexpr Placement kPlacements[] = {{kNone, kNone, kNone}, {kNone, kHost, kNone}, {kHost, kNone, kNone},
-                                     {kNone, kHost, kHost}, {kHost, kHost, kNone}, {kHost, kHost, kHost},
-                                     {kNone, kNvme, kNone}, {kNone, kNvme, kHost}, {kHost, kNvme, kHost},
-                                     {kNone, kNvme, kNvme}, {kHost, kNvme, kNvme}, {kNvme, kNvme, kNvme}};
+/// From what moves least to what moves most over the slowest link.
+constexpr Placement kPlacements[] = {
+    {kNone, kNone, kNone}, {kNone, kHost, kNone}, {kHost, kNone, kNone}, {kNone, kNone, kHost}, {kNone, kHost, kHost},
+    {kHost, kHost, kNone}, {kHost, kHost, kHost}, {kNone, kNvme, kNone}, {kNone, kNone, kNvme}, {kNone, kNvme, kHost},
+    {kHost, kNvme, kHost}, {kNone, kNvme, kNvme}, {kHost, kNvme, kNvme}, {kNvme, kNvme, kNvme}};
+
+/// What `bytes` says of a tier.
+int64_t &on(Offload tier, Budgets &bytes) {
+  return tier == kNone ? bytes.device : tier == kHost ? bytes.host : bytes.nvme;
+}
 
 /// What may be chosen: that which no option says.
 struct Freedom {
@@ -74,8 +84,9 @@ private:
     const ShardOptions &shard = options.strategy.shard;
     std::vector<int64_t> counts{shard.model};
     const int64_t perNode = shard.ranksPerNode == 0 ? shard.worldSize : shard.ranksPerNode;
-    for (int64_t ranks = 2; freedom.model && ranks <= perNode && perNode % ranks == 0; ranks *= 2)
-      counts.push_back(ranks);
+    for (int64_t ranks = 2; freedom.model && ranks <= perNode; ++ranks)
+      if (perNode % ranks == 0)
+        counts.push_back(ranks);
     return counts;
   }
 
@@ -93,9 +104,7 @@ private:
   }
 
   Status tryPlacements() {
-    for (const Placement &placement : kPlacements) {
-      if (!isFree(placement))
-        continue;
+    for (const Placement &placement : placements()) {
       for (int64_t stage : stages())
         for (CheckpointPolicy recomputation : recomputations()) {
           CompileOptions candidate = options;
@@ -114,11 +123,21 @@ private:
     return Status::success();
   }
 
-  bool isFree(const Placement &placement) const {
+  /// Those of kPlacements, with what is given in its place.
+  std::vector<Placement> placements() const {
     const ShardOptions &shard = options.strategy.shard;
-    return (freedom.offloadActivation || shard.offloadActivation == placement.activation) &&
-           (freedom.offloadOptimizer || shard.offloadOptimizer == placement.optimizer) &&
-           (freedom.offloadParam || shard.offloadParam == placement.param);
+    std::vector<Placement> all;
+    for (Placement placement : kPlacements) {
+      if (!freedom.offloadActivation)
+        placement.activation = shard.offloadActivation;
+      if (!freedom.offloadOptimizer)
+        placement.optimizer = shard.offloadOptimizer;
+      if (!freedom.offloadParam)
+        placement.param = shard.offloadParam;
+      if (!llvm::is_contained(all, placement))
+        all.push_back(placement);
+    }
+    return all;
   }
 
   std::vector<int64_t> stages() const {
@@ -135,21 +154,31 @@ private:
     return {CheckpointPolicy::none, CheckpointPolicy::selective, CheckpointPolicy::block};
   }
 
-  /// Bytes per rank that state takes whatever is recomputed, buffered or overlapped.
-  Budgets stateOf(const Strategy &strategy) const {
+  /// Is there room for the model's state, whatever is recomputed, buffered or overlapped? At least the ratio of the
+  /// optimizer's is where it is offloaded; parameters may be resident on any tier above theirs.
+  bool holdsState(const Strategy &strategy) const {
     const ShardOptions &shard = strategy.shard;
-    Budgets needs;
-    auto keep = [&](Offload where, int64_t bytes, int64_t stage) {
-      const int64_t ranks = shard.model * (shard.stage >= stage ? shard.dataDegree() : 1);
-      (where == kNone ? needs.device : where == kHost ? needs.host : needs.nvme) += bytes / ranks;
+    Budgets budgets = strategy.schedule.budgets, needs;
+    auto share = [&](int64_t bytes, int64_t stage) {
+      return bytes / (shard.model * (shard.stage >= stage ? shard.dataDegree() : 1));
     };
-    keep(shard.offloadParam, state.parameters, 3);
-    keep(shard.offloadOptimizer, state.optimizer, 1);
-    return needs;
+    const double ratio = shard.offloadOptimizer == kNone ? 1 : shard.offloadRatio;
+    on(shard.offloadOptimizer, needs) = static_cast<int64_t>(ratio * static_cast<double>(share(state.optimizer, 1)));
+    if (!fits(needs, budgets))
+      return false;
+    int64_t left = share(state.parameters, 3);
+    for (Offload tier : {kNone, kHost, kNvme}) {
+      if (tier != shard.offloadParam && (tier > shard.offloadParam || shard.residency == 0))
+        continue;
+      if (on(tier, budgets) == 0)
+        return true;
+      left -= on(tier, budgets) - on(tier, needs);
+    }
+    return left <= 0;
   }
 
   Status attempt(const CompileOptions &candidate) {
-    if (!fits(stateOf(candidate.strategy), candidate.strategy.schedule.budgets)) {
+    if (!holdsState(candidate.strategy)) {
       ++tooSmall;
       return Status::success();
     }
@@ -176,15 +205,26 @@ private:
   StateSize state;
 };
 
+/// Where the stage is open, the first that takes what is offloaded.
+void leastStage(CompileOptions &options) {
+  ShardOptions &shard = options.strategy.shard;
+  while (!options.isGiven("zero-stage") && shard.stage < 3 && !validate(shard).ok())
+    ++shard.stage;
+}
+
 } // namespace
 
 Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   const Freedom freedom(options);
   Choosing choosing(options, freedom);
   ZC_RETURN_IF_ERROR(choosing.run());
-  if (!choosing.best) // its message says how much is missing
-    return AutoChoice{options, llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall)};
   AutoChoice choice{options, "chose"};
+  choice.options.stageIsOpen = false;
+  if (!choosing.best) { // its message says how much is missing
+    leastStage(choice.options);
+    choice.text = llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall);
+    return choice;
+  }
   auto take = [&](bool isFree, const Choice &taken) {
     if (!isFree)
       return;

@@ -246,5 +246,7 @@ Status zc::complete(CompileOptions &c) {
   if (!shard.delayUpdate && c.isGiven("delay-after"))
     return optionError("it says when --delay-update begins", "delay-after");
   shard.delayUpdate &= !c.offloadIsOpen;
+  if (c.stageIsOpen)
+    shard.stage = 3; // which takes everything
   return validate(shard);
 }

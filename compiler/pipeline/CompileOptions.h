@@ -47,6 +47,8 @@ struct CompileOptions {
   bool isGiven(const std::string &name) const { return given.count(name) > 0; }
   /// Where the optimizer is follows later (--auto, --explain-offload), and with that whether its update can be delayed.
   bool offloadIsOpen = false;
+  /// The stage follows later (--auto): one that takes what is offloaded.
+  bool stageIsOpen = false;
   /// What is recomputed follows later (--auto), and with that what --partition-activations cuts.
   bool recomputationIsOpen = false;
 

@@ -132,14 +132,15 @@ private:
   }
 
   /// From all down: the smallest `save` that fits, to a hundredth of what is needed. What is saved is counted without
-  /// gradients, which take the place of activations in backward: where that says too little, all there is.
+  /// gradients, which take the place of activations in backward: where that says too little, all there is. What the
+  /// device is short of is the first guess; where another tier is short, half of it.
   Status leastRecomputation() {
     const int64_t most = tuned.needs.device, shortfall = most - budgets.device;
     Tuned without = tuned;
     tuned.strategy.grad.save = most;
     ZC_RETURN_IF_ERROR(attempt());
     if (fitsRecomputing())
-      return search([](Strategy &s) { return &s.grad.save; }, 0, most, shortfall);
+      return search([](Strategy &s) { return &s.grad.save; }, 0, most, shortfall > 0 ? shortfall : most / 2);
     Tuned counted = tuned;
     tuned.strategy.grad.save = -1;
     ZC_RETURN_IF_ERROR(attempt());

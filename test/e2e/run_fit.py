@@ -174,10 +174,10 @@ def chosen(*flags):
     """The flags that --auto says it took."""
     done = subprocess.run([suite.bin / "zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", *map(str, flags)],
                           capture_output=True, text=True)
-    found = re.search(r"note: --auto chose (--.*): \S+ s per step predicted", done.stderr)
+    found = re.search(r"note: --auto chose( --.*)?: \S+ s per step predicted", done.stderr)
     if done.returncode != 0 or not found:
         raise Case(f"exit code {done.returncode}: {done.stderr}")
-    return found[1].split()
+    return (found[1] or "").split()
 
 
 def automatic(world, budget):
@@ -246,6 +246,46 @@ def automatic_by_state():
     return f"{found[1]} were not compiled"
 
 
+def automatic_with_places(given, wanted):
+    """Places that are given are those of every plan tried: the least that they leave open is chosen beside them. A dry run of the flags
+    given and chosen fits."""
+    given = given.split()
+    flags = chosen(*given, "--dry-run")
+    taken = dict(zip(flags[::2], flags[1::2]))
+    if any(taken.get(flag) != value for flag, value in wanted.items()):
+        raise Case(f"{flags} instead of {wanted}")
+    report("gpt2", *given, *flags)
+    return " ".join(flags)
+
+
+def automatic_and_no_stage_fits():
+    """A stage that is not given is one that takes what is offloaded, also where nothing fits."""
+    text = refused("gpt2", "--auto", "--world-size", 2, "--offload-optimizer", "host", "--device-mem", "1KB")
+    if "--device-mem allows 1000" not in text:
+        raise Case(text)
+
+
+def automatic_over_three_ranks():
+    """Any number of ranks that divides those of a node may share samples."""
+    path = suite.dir / "three.onnx"
+    subprocess.run([sys.executable, pathlib.Path(__file__).resolve().parents[1] / "support" / "make_gpt.py", path, "--layers", "2",
+                    "--hidden", "48", "--heads", "3", "--vocab", "96", "--seq", "16", "--batch", "2"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([suite.bin / "zero-compile", path, "--auto", "--world-size", "3", "--device-mem", "200KB", "--dry-run"],
+                          capture_output=True, text=True)
+    if done.returncode or "--tensor-parallel 3" not in done.stderr:
+        raise Case(f"exit code {done.returncode}: {done.stderr}")
+
+
+def recomputed_for_the_host():
+    """Where not the device but the host is short of what is kept, no more is recomputed than it takes there either."""
+    flags = ["--checkpoint-activations", "selective", "--offload-activation", "host"]
+    room = report("gpt2", *flags, "--device-mem", "10MB")
+    short = report("gpt2", *flags, "--device-mem", "10MB", "--host-mem", room["tiers"]["host"]["peak_bytes"] - 1)
+    everything = report("gpt2", *flags)
+    if not room["flops"] < short["flops"] < everything["flops"]:
+        raise Case(f"{room['flops']}, {short['flops']}, {everything['flops']} operations")
+
+
 def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--dry-run", code=2)
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--target", "cuda", "--dry-run", code=2)  # of no GPU by name
@@ -267,8 +307,20 @@ cases += [(f"host instead of file {model} W={world} G={g}", lambda a=(model, wor
 cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
           for world, budget in ((1, "1MB"), (1, "450KB"), (2, "2MB"), (2, "400KB"), (2, "250KB"), (2, "150KB"))]
 cases += [(f"auto leaves {' '.join(given)}", lambda given=given: automatic_leaves("500KB", *given))
-          for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"))]
-cases += [("auto without", automatic_without_budget), ("auto by state", automatic_by_state), ("auto over ranks that share samples", automatic_over_ranks)]
+          for given in (("--zero-stage", "3"), ("--checkpoint-activations", "block"), ("--offload-optimizer", "host", "--zero-stage", "1"),
+                        ("--offload-optimizer", "host"))]
+cases += [(f"auto with {given}", lambda a=(given, wanted): automatic_with_places(*a)) for given, wanted in (
+    ("--world-size 2 --device-mem 10MB --offload-param host", {"--zero-stage": "3", "--offload-optimizer": "none"}),
+    ("--forward-only --device-mem 120KB --host-mem 10MB", {"--offload-param": "host"}),
+    ("--forward-only --device-mem 10MB --offload-param host", {}),
+    ("--device-mem 10MB --offload-optimizer host --offload-param nvme", {"--offload-activation": "none"}),
+    ("--device-mem 10MB --offload-activation nvme", {"--offload-optimizer": "none", "--offload-param": "none"}),
+    # Less than the whole state, which is not all there.
+    ("--device-mem 600KB --host-mem 200KB --offload-optimizer host --offload-ratio 0.2 --bucket-size 16KiB", {"--offload-param": "none"}),
+    ("--device-mem 500KB --host-mem 10MB --nvme-mem 100KB --offload-param nvme", {"--offload-optimizer": "host"}))]
+cases += [("auto without", automatic_without_budget), ("auto by state", automatic_by_state), ("auto over ranks that share samples", automatic_over_ranks),
+          ("auto over three ranks that share samples", automatic_over_three_ranks), ("auto, no stage fits", automatic_and_no_stage_fits),
+          ("recomputed for the host", recomputed_for_the_host)]
 cases += [(f"auto, checkpoints in parts, {budget}", lambda b=budget: automatic_parts(b)) for budget in ("1MB", "200KB")]
 cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving(*a)) for tier, flags in (
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme")),

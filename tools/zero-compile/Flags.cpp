@@ -153,6 +153,7 @@ Status readPhase(const std::string &text, Phase &stopAfter) {
 Status complete(Flags &flags, const ToolFlags &tool) {
   CompileOptions &c = flags.compile;
   c.offloadIsOpen = (flags.automatic || flags.explainOffload) && !c.isGiven("offload-optimizer");
+  c.stageIsOpen = flags.automatic && !c.isGiven("zero-stage");
   c.recomputationIsOpen = flags.automatic && !c.isGiven("checkpoint-activations");
   ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));

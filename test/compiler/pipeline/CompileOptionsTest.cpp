@@ -131,6 +131,14 @@ TEST(CompileOptions, partsWaitForTheChoiceOfTheRecomputation) {
   EXPECT_TRUE(complete(completed.options).ok());
 }
 
+TEST(CompileOptions, whatIsOffloadedWaitsForTheChoiceOfTheStage) {
+  Completed completed("world-size=2 offload-param=host");
+  EXPECT_EQ(completed.message().rfind("--offload-param: only parameters that are cut", 0), size_t{0});
+  completed.options.stageIsOpen = true;
+  EXPECT_TRUE(complete(completed.options).ok());
+  EXPECT_EQ(completed.options.strategy.shard.stage, 0);
+}
+
 TEST(CompileOptions, aDelayWaitsForTheChoiceOfTheOffload) {
   EXPECT_TRUE(Completed("delay-update=true", /*offloadIsOpen=*/true).status.ok());
   EXPECT_TRUE(Completed("delay-update=true offload-optimizer=host").status.ok());
