@@ -16,11 +16,27 @@ using namespace mlir;
 using namespace zc;
 
 static void warnOfNoEffect(ModuleOp module, const CompileOptions &options, const ShardOptions &shard) {
+  const bool gathers = shard.stage == 3 && shard.dataDegree() > 1;
+  const bool isOneNode = shard.ranksPerNode == 0 || shard.ranksPerNode == shard.worldSize;
   if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))
     module.emitWarning("without --offload-optimizer there is no update on the host: --offload-ratio changes nothing");
   if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
     module.emitWarning(
         "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+  else if (shard.hierarchical && isOneNode)
+    module.emitWarning("with one node (--ranks-per-node) no gather leaves it: --hierarchical changes nothing");
+  if (shard.hierarchicalCollectives && isOneNode)
+    module.emitWarning("with one node (--ranks-per-node) there is one way: --hierarchical-collectives changes nothing");
+  if (shard.errorFeedback && shard.quantizeGradients == GradientFormat::none)
+    module.emitWarning("without --quantize-gradients nothing is lost: --quantize-error-feedback changes nothing");
+  if (shard.quantizeBlock != 0 && shard.quantizeGradients == GradientFormat::none &&
+      shard.quantizeWeights == WeightFormat::none)
+    module.emitWarning(
+        "without --quantize-weights and --quantize-gradients nothing has scales: --quantize-block changes nothing");
+  if (shard.residency > 0 && shard.quantizeWeights != WeightFormat::none)
+    module.emitWarning("quantized weights are gathered each time: --residency changes nothing");
+  else if (shard.residency > 0 && !gathers && shard.offloadParam == Offload::none)
+    module.emitWarning("parameters are neither gathered (stage 3) nor offloaded: --residency changes nothing");
   if (shard.delayUpdate && shard.offloadParam == Offload::nvme)
     module.emitWarning("reading parameters from the file waits for what the update before reads: --delay-update hides "
                        "little with --offload-param nvme");

@@ -189,7 +189,20 @@ def told():
     compiler = (suite.bin / "zero-compile", model / "ts17.onnx", "--offload-ratio", 0.5, "-o", plan)
     says("--offload-ratio changes nothing", False, *compiler, "--offload-optimizer", "host")
     says("--offload-ratio changes nothing", True, *compiler)
+    four = (suite.bin / "zero-compile", model / "ts17.onnx", "-o", plan, "--world-size", 4, "--zero-stage", 3)
+    nodes, quantized = ("--ranks-per-node", 2), ("--quantize-weights", "int8")
+    for name, value, with_effect, without in (("--hierarchical", (), nodes, ()), ("--hierarchical-collectives", (), nodes, ("--zero-stage", 1)),
+                                              ("--quantize-error-feedback", (), ("--quantize-gradients", "int4"), quantized),
+                                              ("--quantize-block", (64,), quantized, ()), ("--residency", (4096,), (), quantized),
+                                              ("--residency", (4096,), (), ("--zero-stage", 0))):
+        command = four[:-2] if "--zero-stage" in without else four
+        says(f"{name} changes nothing", False, *four, name, *value, *with_effect)
+        says(f"{name} changes nothing", True, *command, name, *value, *without)
+    one = compiler[:2] + ("-o", plan, "--residency", 4096)
+    says("--residency changes nothing", False, *one, "--offload-param", "host")
+    says("--residency changes nothing", True, *one)
     run = (suite.bin / "zero-run", plan, "--data", model / "inputs.safetensors", "--steps", 1, "--out", suite.dir / "told", "--overwrite")
+    suite.compile(model / "ts17.onnx", plan)
     says("--nvme-dir is not used", False, *run)
     says("--nvme-dir is not used", True, *run, "--nvme-dir", suite.dir)
 
