@@ -6,7 +6,7 @@ import math
 import pathlib
 import tempfile
 
-from . import programs, state
+from . import programs, record, state
 from .errors import BAD_INPUT, MISMATCH, UNSUPPORTED, ZeroError, need
 from .tasks import without_dropout
 
@@ -14,6 +14,7 @@ LOSS, GRADIENT = 1e-5, 1e-3  # relative
 AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
 GRADIENT_OF_BATCH_NORMS = 1e-2  # which do, where torch cannot tell how far in double
 NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
+MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
 DTYPES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}  # numpy's, safetensors'
@@ -169,19 +170,47 @@ def compare(wrapper, model, batch, rows, other=None):
     torch = need("torch", "exporting")
     if other and computes(wrapper, other):
         compare_step(wrapper, model, other, rows)
-    if not rows:
-        return compare_step(wrapper, model, batch, None)
+    taken, count = ({name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1) if rows else (batch, None)
     try:
-        return compare_step(wrapper, model, {name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1)
+        said, idle = compare_step(wrapper, model, taken, count)
     except ZeroError as problem:
-        with contextlib.suppress(ZeroError):
-            compare_step(wrapper, model, batch, rows)
-            problem.help = FIXED_BATCH
-        raise problem
+        if rows:
+            with contextlib.suppress(ZeroError):
+                compare_step(wrapper, model, batch, rows)
+                problem.help = FIXED_BATCH
+        raise
+    return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
+
+
+def behind_zeros(wrapper, model, batch, rows, idle):
+    """compare_step once more, of copies in which parameters that are 0 throughout (LoRA's second factors, gates), and those without a gradient,
+    have moved a little: what lies behind a 0 was compared as 0 with 0. What of `idle` was compared now, and what was not."""
+    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
+    twin, proto, generator = duplicate(wrapper), onnx.load(model), torch.Generator().manual_seed(0)
+    (inner,), tensors = twin.children(), {tensor.name: tensor for tensor in proto.graph.initializer}
+    for name, p in inner.named_parameters():
+        if p.requires_grad and name in tensors and (name in idle or not p.any()):
+            with torch.no_grad():
+                p += MOVED * torch.randn(p.shape, generator=generator)
+            tensors[name].CopyFrom(onnx.numpy_helper.from_array(p.detach().numpy(), name))
+    if computes(twin, batch):
+        with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
+            path = pathlib.Path(folder) / "moved.onnx"
+            onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)
+            try:
+                _, left = compare_step(twin, path, batch, rows)
+            except ZeroError as problem:
+                problem.message += " (parameters that begin at 0 moved by noise)"
+                raise
+    else:
+        left = idle
+    said = f"; {len(idle) - len(left)} of 0 again, with noise in what begins at 0" if len(left) < len(idle) else ""
+    names = ", ".join(map(repr, left[:6])) + (f" and {len(left) - 6} more" if len(left) > 6 else "")
+    return said + (f"; not compared, as their gradients are 0: {names}" if left else "")
 
 
 def compare_step(wrapper, model, batch, rows):
-    """compare, of this batch."""
+    """(compare, of this batch; names of the parameters whose gradients are all 0, but for those that no loss reaches)"""
     loss, gradients = torch_step(wrapper, batch)
     if gradients and norm(gradients.values()) == 0:
         raise ZeroError(BAD_INPUT, f"torch's gradients of this batch are all 0: nothing can be compared (loss {loss:.9g})",
@@ -204,7 +233,9 @@ def compare_step(wrapper, model, batch, rows):
                      if not (is_rounding(steps[name], gradients[name], exact[name], floor) if name in exact else errors[name] <= limit)]
     if different:
         raise ZeroError(MISMATCH, difference(different, steps[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
-    return f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})"
+    unused = record.read(model)["unused"]
+    return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
+            [name for name in steps if not gradients[name].any() and name not in unused])
 
 
 def exact_gradients(wrapper, batch):

@@ -10,7 +10,7 @@ import signal
 import sys
 import traceback
 
-from . import __version__
+from . import __version__, errors
 from .errors import BAD_INPUT, INTERNAL, IO, USAGE, ZeroError
 
 EXAMPLES = """examples:
@@ -34,7 +34,7 @@ def add_export(commands):
                              "that returns (model, batch) or (model, batch, loss)")
     export.add_argument("-o", "--output", default="model.onnx")
     export.add_argument("--task", help="causal-lm, masked-lm, seq2seq, image-classification, ... (what the configuration says)")
-    export.add_argument("--seq", type=positive, default=128, metavar="N", help="tokens (or samples of sound) per row (128)")
+    export.add_argument("--seq", type=positive, metavar="N", help="tokens (or samples of sound) per row (128)")
     export.add_argument("--image-size", type=positive, metavar="N", help="pixels (what the configuration says, else 224)")
     export.add_argument("--exporter", choices=["torchscript", "dynamo"], help="only this one (the first that works)")
     export.add_argument("--no-dropout", action="store_true", help="all probabilities of dropout 0 (as the configuration says)")
@@ -157,13 +157,19 @@ def export(options):
             raise ZeroError(USAGE, "one folder or config.json follows hf", help="zero export hf FOLDER -o model.onnx")
         model, task, config = tasks.load(options.source[1], options.task, options.seed, options.trust_remote_code,
                                          not options.no_dropout, say)
-        batch = tasks.batch(task, config, exporting.rows_to_trace(model), options.seq, options.image_size)
+        batch = tasks.batch(task, config, exporting.rows_to_trace(model), options.seq or 128, options.image_size)
         loss = tasks.forward(model, task)
     else:
         if len(options.source) != 1 or ":" not in options.source[0]:
             raise ZeroError(USAGE, f'"{" ".join(options.source)}" is neither "hf FOLDER" nor "MODULE:FUNCTION"')
+        for name in ("task", "seq", "image_size", "trust_remote_code"):
+            if getattr(options, name):
+                raise ZeroError(USAGE, f"--{name.replace('_', '-')} is for a model of hf; MODULE:FUNCTION says all of its own")
+        errors.need("torch", "exporting").manual_seed(options.seed)
         model, batch, loss = make(options.source[0])
-        task = options.task
+        task = None
+        if options.no_dropout and hasattr(model, "modules"):  # of what is no module export says so
+            exporting.checking.without_any_dropout(model)
     record = exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
                               notes=say, fixed_batch=options.fixed_batch)
     return {key: value for key, value in record.items() if key != "constants"}  # thousands of names that the exporter made

@@ -178,9 +178,25 @@ def make_model():
     model = torch.nn.Linear(4, 3)
     batch = {"x": torch.randn(2, 4), "y": torch.tensor([0, 2])}
     return model, batch, lambda m, b: torch.nn.functional.cross_entropy(m(b["x"]), b["y"])
+def dropped():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
+    return model, {"x": torch.randn(2, 4), "y": torch.tensor([0, 2])}, lambda m, b: torch.nn.functional.cross_entropy(m(b["x"]), b["y"])
 def wrong():
     return torch.nn.Linear(4, 3)
 """)
+    check.write_batch(suite.dir / "dropped.safetensors", {"x": torch.ones(2, 4), "y": torch.tensor([0, 2])})
+
+    def first_loss(seed, *flags):
+        """Of a model of that seed, and of a plan of each of two seeds."""
+        zero("export", "my_module:dropped", "-o", "dropped.onnx", "--seed", seed, *flags, folder=suite.dir)
+        plans = [suite.compile(suite.dir / "dropped.onnx", suite.dir / f"dropped{each}.plan", "--dim", "batch=2", "--seed", each) for each in (1, 2)]
+        return [suite.train(plan, suite.dir / "dropped", "--overwrite", "--data", suite.dir / "dropped.safetensors", "--steps", 1)[0]["loss"] for plan in plans]
+
+    one, still = first_loss(3), first_loss(3, "--no-dropout")
+    expect(one[0] != one[1] and still[0] == still[1], f"{one}, without dropout {still}")
+    expect(first_loss(3, "--no-dropout") == still != first_loss(4, "--no-dropout"), "--seed changes nothing")
+    for flags in (("--task", "causal-lm"), ("--seq", 8), ("--image-size", 8), ("--trust-remote-code",)):
+        expect(f"{flags[0]} is for a model of hf" in zero("export", "my_module:make_model", *flags, code=2, folder=suite.dir), "another error")
     details = zero("export", "my_module:make_model", "-o", "linear.onnx", folder=suite.dir)
     expect(details["inputs"] == ["x", "y"] and (suite.dir / "linear.onnx").is_file(), details)
     expect("neither (model, batch)" in zero("export", "my_module:wrong", code=3, folder=suite.dir), "another error")

@@ -84,6 +84,30 @@ def changed_state():
     export(spectral)
 
 
+class Gated(Classifier):
+    """Behind a gate that begins closed gradients are 0, wrong ones too; one layer never gets any."""
+
+    def __init__(self, behind):
+        super().__init__()
+        self.gate, self.inner, self.dead, self.behind = torch.nn.Parameter(torch.zeros(())), torch.nn.Linear(5, 5), torch.nn.Linear(5, 5), behind
+
+    def features(self, x):
+        h = super().features(x)
+        return h + self.gate * self.behind(self.inner(h)) + self.dead(h).clamp(-1e-9, -1e-10)
+
+
+def behind_zeros():
+    """It is opened a little, in copies."""
+    with raises(10, "not the gradient of", "'inner.weight'", "moved by noise"):
+        export(Gated(Reverse.apply))
+    model = Gated(torch.tanh)
+    _, notes = export(model)
+    said = next(note for note in notes if note.startswith("loss"))
+    expect("2 of 0 again" in said and said.endswith("gradients are 0: 'dead.weight', 'dead.bias'") and model.gate == 0, said)
+    _, notes = export(Classifier())
+    expect(not any(" 0" in note.partition("gradients (")[2] for note in notes if note.startswith("loss")), notes)
+
+
 class Counting(Classifier):
     """State of Python's: a ramp over the steps, a moving average in a plain tensor, or numbers that nothing depends on; what it kept of its last passes."""
 
@@ -229,5 +253,5 @@ def without_double():
         check.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, state_that_is_no_buffer, hooks_of_parameters, modes, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, decided_by_python, amplified_rounding, without_double)])
 suite.finish()
