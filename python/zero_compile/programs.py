@@ -103,18 +103,17 @@ def compile(model, plan=None, **options):
 
 
 class Attendance:
-    """The runs that are waited for. Each has a session of its own, so that a signal to this process reaches it once: Ctrl-C, a request to end and
+    """The runs under way. Each has a session of its own, so that a signal to this process reaches it once: Ctrl-C, a request to end and
     a terminal that closes are passed on, as is that this process ends. A script's own handlers stay in their place."""
 
     def __init__(self):
         self.runs, self.before = [], {}
 
     def add(self, run):
-        if run in self.runs:
-            return
-        self.runs.append(run)
-        if len(self.runs) == 1:
+        if not self.runs:
             atexit.register(self.end)
+        if run not in self.runs:
+            self.runs.append(run)
         if not self.before and threading.current_thread() is threading.main_thread():  # which alone is told of signals
             self.before = {number: signal.signal(number, self.pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
                            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)}
@@ -161,6 +160,7 @@ class Run:
         # zero-run waits for no reader, and leaves out what stdout does not take.
         self.lines = queue.SimpleQueue()
         threading.Thread(target=self.read, daemon=True).start()
+        attendance.add(self)
 
     def read(self):
         for line in self.process.stdout:
@@ -227,7 +227,6 @@ class Run:
         attendance.remove(self)
 
     def __enter__(self):
-        attendance.add(self)
         return self
 
     def __exit__(self, *_):

@@ -27,9 +27,10 @@ SCRIPT = """
 import sys, zero_compile
 plan, data, out, how = sys.argv[1:]
 run = zero_compile.train(plan, out, data=data, steps=1000000000)
-if how == "waiting":
+if how in ("waiting", "begun", "ending"):
     print(1, flush=True)
-    run.wait()
+    run.wait() if how == "waiting" else sys.stdin.readline()
+    sys.exit()
 for step in run:
     print(step["step"], flush=True)
     if how == "between" and step["step"] > 2:
@@ -38,22 +39,23 @@ for step in run:
 
 
 def interrupted(number, how):
-    """The signal goes to the whole group, as a terminal's does; the run gets one, and saves."""
-    name = f"{signal.Signals(number).name}-{how}"
+    """The signal goes to the whole group, as a terminal's does; the run gets one, and saves. 0: the script ends by itself."""
+    name = f"{number}-{how}"
     path, data = exported(name)
     plan, out = zero_compile.compile(path, dim="batch=4"), suite.dir / f"{name}-run"
     job = subprocess.Popen([sys.executable, "-c", SCRIPT, plan, data, out, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True, start_new_session=True)
     for line in job.stdout:
-        if int(line) > 2 or how == "waiting":
+        if int(line) > 2 or how in ("waiting", "begun", "ending"):
             break
     metrics, deadline = out / "metrics.jsonl", time.time() + 60
     while not (metrics.exists() and metrics.stat().st_size) and time.time() < deadline:
         time.sleep(0.05)
     time.sleep(0.2)
-    os.killpg(job.pid, number)
-    said = job.communicate(timeout=60)[1]
-    expect(job.returncode == (-signal.SIGINT if number == signal.SIGINT else 128 + number), f"exit code {job.returncode}: {said}")
+    if number:
+        os.killpg(job.pid, number)
+    said = job.communicate("\n", timeout=60)[1]
+    expect(job.returncode == (-signal.SIGINT if number == signal.SIGINT else number and 128 + number), f"exit code {job.returncode}: {said}")
     expect(number != signal.SIGINT or said.rstrip().endswith("KeyboardInterrupt"), said)
     saved = [p.name for p in out.glob("step-*") if (p / "manifest.json").is_file()]
     expect(len(saved) == 1, f"{sorted(p.name for p in out.iterdir())}: {said}")
@@ -118,8 +120,8 @@ def warnings_are_passed_on():
         programs.find = real
 
 
-suite.run([(f"{signal.Signals(number).name} {how}", lambda number=number, how=how: interrupted(number, how))
+suite.run([(f"{number:d} {how}", lambda number=number, how=how: interrupted(number, how))
            for number, how in ((signal.SIGINT, "iterating"), (signal.SIGINT, "between"), (signal.SIGTERM, "between"), (signal.SIGINT, "waiting"),
-                               (signal.SIGTERM, "waiting"), (signal.SIGHUP, "iterating"))])
+                               (signal.SIGTERM, "waiting"), (signal.SIGHUP, "iterating"), (signal.SIGINT, "begun"), (0, "ending"))])
 suite.run([(f.__name__, f) for f in (twice, warnings_are_passed_on)])
 suite.finish()
