@@ -148,10 +148,14 @@ struct Narrow {
 template <typename T> constexpr Narrow narrow(DType type) {
   return {type, int64_t(std::numeric_limits<T>::min()), int64_t(std::numeric_limits<T>::max()), put<T>};
 }
-constexpr Narrow kNarrow[] = {narrow<int64_t>(DType::i64),  narrow<int32_t>(DType::i32),
-                              narrow<int16_t>(DType::i16),  narrow<int8_t>(DType::i8),
-                              narrow<uint8_t>(DType::u8),   {DType::boolean, 0, 1, put<uint8_t>},
-                              narrow<uint16_t>(DType::u16), narrow<uint32_t>(DType::u32),
+constexpr Narrow kNarrow[] = {narrow<int64_t>(DType::i64),
+                              narrow<int32_t>(DType::i32),
+                              narrow<int16_t>(DType::i16),
+                              narrow<int8_t>(DType::i8),
+                              narrow<uint8_t>(DType::u8),
+                              {DType::boolean, 0, 1, put<uint8_t>},
+                              narrow<uint16_t>(DType::u16),
+                              narrow<uint32_t>(DType::u32),
                               {DType::u64, 0, std::numeric_limits<int64_t>::max(), put<uint64_t>}};
 
 const Narrow *narrowOf(DType type) {
