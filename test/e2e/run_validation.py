@@ -3,7 +3,7 @@
 val_loss is `zero-run eval` of the checkpoint saved at the same step, over stages, tiers, ranks, micro-steps, precisions, devices
 and processes; dropout and batch norm evaluate; of which losses a perplexity is told; the best checkpoint, early stopping, going on after
 a stop inside an evaluation; what must be refused."""
-import json, math, os, pathlib, shutil, subprocess, sys
+import json, math, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
@@ -261,11 +261,7 @@ def interrupted():
     whole = suite.train(PLAN, suite.dir / "whole", *flags)
     for fault, code in (("step.begin@n=9:SIGKILL", 137), ("step.begin@n=7:SIGTERM", 75), ("step.begin@n=11:SIGTERM", 75)):
         out = suite.dir / fault.replace("@", "-").replace(":", "-")
-        os.environ["ZERO_FAULT"] = fault
-        try:
-            suite.tool("zero-run", PLAN, *flags, "--out", out, "--quiet", code=code if code != 137 else -9)
-        finally:
-            del os.environ["ZERO_FAULT"]
+        suite.tool("zero-run", PLAN, *flags, "--out", out, "--quiet", code=code if code != 137 else -9, fault=fault)
         metrics = suite.train(PLAN, out, *flags, "--resume", "auto")
         same(fault, (losses(metrics), vals(metrics)), (losses(whole), vals(whole)))
         same(f"{fault}: best", weights_of(out / "best"), weights_of(suite.dir / "whole/best"))
@@ -287,11 +283,7 @@ def goes_on_elsewhere():
     told = suite.tool("zero-run", PLAN, *evaluated, "--out", first, "--steps", 200, "--early-stop", 3, "--quiet")
     best, last = json.loads(told.splitlines()[-1])["best_step"], len(lines_of(first))
     others = (*evaluated, "--eval-steps", 2, "--steps", last + 2)
-    os.environ["ZERO_FAULT"] = "folder.make@n=1:SIGTERM"
-    try:
-        suite.tool("zero-run", PLAN, *others, "--out", out, "--resume", first / "final", code=75)
-    finally:
-        del os.environ["ZERO_FAULT"]
+    suite.tool("zero-run", PLAN, *others, "--out", out, "--resume", first / "final", code=75, fault="folder.make@n=1:SIGTERM")
     if not (out / f"step-{last}/manifest.json").is_file():
         raise Case(f"said to be saved, but there is {sorted(p.name for p in out.iterdir())}")
     suite.tool("zero-run", PLAN, *others, "--out", out, "--resume", "auto", "--quiet")

@@ -69,10 +69,11 @@ class Suite:
         nothing = SKIPPED if self.skipped else 1
         sys.exit(1 if self.failed else 0 if self.passed else nothing)
 
-    def tool(self, name, *args, code=0):
-        """stdout, or stderr of what must fail; the exit code must be `code`."""
+    def tool(self, name, *args, code=0, fault=""):
+        """stdout, or stderr of what must fail; the exit code must be `code`. `fault`: as ZERO_FAULT, which other cases do not see."""
         command = [str(self.bin / name), *map(str, args)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600)
+        environment = {**os.environ, "ZERO_FAULT": fault} if fault else None
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, env=environment)
         if done.returncode != code:
             raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
         return done.stderr if code else done.stdout
