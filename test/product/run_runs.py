@@ -23,6 +23,10 @@ def exported(name):
     return path, data
 
 
+# As from a terminal: who runs tests in the background has them ignore these, and what they begin.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 SCRIPT = """
 import sys, zero_compile
 plan, data, out, how = sys.argv[1:]
