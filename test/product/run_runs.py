@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The two programs as Python calls them: a run that is interrupted, what they warn of."""
-import json, os, signal, subprocess, sys, time
+import contextlib, json, os, pathlib, signal, subprocess, sys, time
 
 from product import expect, needs, quiet_torch, suite
 
@@ -42,6 +42,14 @@ for step in run:
 """
 
 
+def end_all(out):
+    """What is left of a case that failed would train on for ever."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(out).encode() in (entry / "cmdline").read_bytes() and int(entry.name) != os.getpid():
+                os.kill(int(entry.name), signal.SIGKILL)
+
+
 def interrupted(number, how):
     """The signal goes to the whole group, as a terminal's does; the run gets one, and saves. 0: the script ends by itself."""
     name = f"{number}-{how}"
@@ -49,16 +57,19 @@ def interrupted(number, how):
     plan, out = zero_compile.compile(path, dim="batch=4"), suite.dir / f"{name}-run"
     job = subprocess.Popen([sys.executable, "-c", SCRIPT, plan, data, out, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            text=True, start_new_session=True)
-    for line in job.stdout:
-        if int(line) > 2 or how in ("waiting", "begun", "ending"):
-            break
-    metrics, deadline = out / "metrics.jsonl", time.time() + 60
-    while not (metrics.exists() and metrics.stat().st_size) and time.time() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.2)
-    if number:
-        os.killpg(job.pid, number)
-    said = job.communicate("\n", timeout=60)[1]
+    try:
+        for line in job.stdout:
+            if int(line) > 2 or how in ("waiting", "begun", "ending"):
+                break
+        metrics, deadline = out / "metrics.jsonl", time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size) and time.time() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        if number:
+            os.killpg(job.pid, number)
+        said = job.communicate("\n", timeout=60)[1]
+    finally:
+        end_all(out)
     expect(job.returncode == (-signal.SIGINT if number == signal.SIGINT else number and 128 + number), f"exit code {job.returncode}: {said}")
     expect(number != signal.SIGINT or said.rstrip().endswith("KeyboardInterrupt"), said)
     saved = [p.name for p in out.glob("step-*") if (p / "manifest.json").is_file()]
@@ -100,7 +111,7 @@ def twice():
 
 def heard(function):
     """What it writes on stderr."""
-    import contextlib, io
+    import io
     with contextlib.redirect_stderr(io.StringIO()) as said:
         function()
     return said.getvalue()
