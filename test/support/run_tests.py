@@ -27,6 +27,8 @@ TIMEOUT = int(os.environ.get("ZC_TEST_TIMEOUT", "1800"))
 LIT = os.environ.get("ZC_LIT", "/usr/lib/llvm-19/build/utils/lit/lit.py")
 JOBS = int(os.environ.get("ZC_TEST_JOBS") or len(os.sched_getaffinity(0)))
 SKIP_CODE = 77
+# Who runs tests in the background, or by nohup, has them ignore signals that tests send: shells could not even trap them.
+AS_FROM_A_TERMINAL = ("env", "--default-signal")
 
 
 class Count:
@@ -41,8 +43,8 @@ def execute(command, cwd=None, env=None):
     """-> (exit code, output); the whole process group is ended at the time limit, exit code 124. Open MPI has a folder for its files: in the
     one of all jobs of a user, a job that ends takes away what another is making."""
     with tempfile.TemporaryDirectory(prefix="zc-", ignore_cleanup_errors=True) as folder:
-        p = subprocess.Popen(command, cwd=cwd, env={**(env or os.environ), "OMPI_MCA_orte_tmpdir_base": folder}, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        p = subprocess.Popen([*AS_FROM_A_TERMINAL, *command], cwd=cwd, env={**(env or os.environ), "OMPI_MCA_orte_tmpdir_base": folder},
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
         try:
             out = p.communicate(timeout=TIMEOUT)[0]
             return p.returncode, out
@@ -142,9 +144,9 @@ def run_lit(build, count):
 
 
 def totals(out):
-    lines = out.rstrip().splitlines()
-    m = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?", lines[-1].strip()) if lines else None
-    return tuple(int(v or 0) for v in m.groups()) if m else None
+    """What the last line of that kind says: a process that ends, or one that it began, may say something behind it."""
+    found = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", out, re.M)
+    return tuple(int(v or 0) for v in found[-1]) if found else None
 
 
 def run_scripts(files, count):
@@ -165,7 +167,8 @@ def run_scripts(files, count):
 
 
 def run_format(_, count):
-    files = subprocess.run(["git", "ls-files", "*.cpp", "*.h"], capture_output=True, text=True, check=True).stdout.split()
+    # Whoever owns the folder: git refuses those of others.
+    files = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "*.cpp", "*.h"], capture_output=True, text=True, check=True).stdout.split()
     code, out = execute(["clang-format-19", "--dry-run", *files])
     wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: warning: code should be clang-formatted", out, re.M)))
     if code or wrong:
