@@ -88,8 +88,8 @@ def staging():
 
 def run(model, world, flags, name):
     folder = suite.models / model
-    plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{name}.plan", "--world-size", world, *flags)
-    out = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=suite.dir))  # several cases compare with the same run
+    out = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-", dir=suite.dir))  # several cases have runs of that name, beside each other
+    plan = suite.compile(folder / "ts17.onnx", suite.dir / f"{out.name}.plan", "--world-size", world, *flags)
     last = suite.tool("zero-run", plan, "--out", out, "--quiet", "-n", world, "--data", folder / "inputs.safetensors",
                       "--steps", 4, "--nvme-dir", suite.dir)
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")

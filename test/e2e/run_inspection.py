@@ -22,9 +22,10 @@ def expect(what, got, wanted):
         raise Case(f"{what}: {got} instead of {wanted}")
 
 
-def compile_with(name, *flags):
-    out = suite.dir / name.replace(" ", "-")
-    out.mkdir(exist_ok=True)
+def compile_with(name, case):
+    """Files of the case's own: another one with this plan runs beside it."""
+    out = suite.dir / f"{case} {name}".replace(" ", "-")
+    out.mkdir()
     files = {"page": out / "memory.html", "trace": out / "planned.json", "plan": out / "m.plan"}
     arguments = (suite.models / "gpt2" / "ts17.onnx", *PLANS[name], "--memory-html", files["page"], "--emit-trace", files["trace"])
     files["report"] = json.loads(suite.tool("zero-compile", *arguments, "--dry-run", "--json"))
@@ -33,7 +34,7 @@ def compile_with(name, *flags):
 
 
 def page(name):
-    files = compile_with(name)
+    files = compile_with(name, "page")
     text = files["page"].read_text()
     if re.search(r"""(src|href)\s*=|https?:|@import|fetch\(""", text):
         raise Case("the page needs something from elsewhere")
@@ -79,7 +80,7 @@ def spans(path):
 
 
 def trace(name):
-    files = compile_with(name)
+    files = compile_with(name, "trace")
     planned = spans(files["trace"])
     busy = {}
     for event in planned:
@@ -92,7 +93,7 @@ def trace(name):
     if not total <= files["report"]["predicted_step_seconds"] * (1 + 1e-9):
         raise Case(f"{total} s of compute in a step of {files['report']['predicted_step_seconds']}")
     # A real run has the same steps on the same lanes, and its profile all of their work.
-    out = suite.dir / name.replace(" ", "-") / "run"
+    out = files["plan"].parent / "run"
     data = suite.models / "gpt2" / "inputs.safetensors"
     key = lambda e: (e["args"]["section"], e["args"].get("micro", 0), e["args"]["index"], e["lane"], e["name"], e["args"]["node"])
     for device in ("cpu", "fake"): # on streams it is events of the device that say when
@@ -137,11 +138,13 @@ COMMANDS = {
 }
 
 
+CONFIG = suite.dir / "ds config.json"
+CONFIG.write_text('{"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}, "optimizer": {"type": "Adam", "params": {"lr": 3e-4}}}')
+
+
 def command(name):
     """A plan says how it was compiled: a shell that is given that makes the same plan, to the byte."""
-    config = suite.dir / "ds config.json"
-    config.write_text('{"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}, "optimizer": {"type": "Adam", "params": {"lr": 3e-4}}}')
-    flags = [config if flag == "CONFIG" else flag for flag in COMMANDS[name]]
+    flags = [CONFIG if flag == "CONFIG" else flag for flag in COMMANDS[name]]
     plan, again = suite.dir / f"{name}.plan", suite.dir / f"{name} again.plan"
     suite.compile(suite.models / "gpt2" / "ts17.onnx", plan, *flags)
     said = re.search(r"^command +(zero-compile .*) -o PLAN$", suite.tool("zero-run", "inspect", plan), re.M)

@@ -2,7 +2,7 @@
 """Kill sweep: a run that is killed at any moment, in any rank, while it trains, saves, replaces `final`, removes old checkpoints or
 loads another plan's (of another stage, bucket size or tier) or evaluates, goes on with --resume auto and ends with the bits of a run that nobody disturbed, the same
 losses of evaluations and best checkpoint, and with nothing in its folder that does not belong there. Ranks as threads and as processes under mpirun. `--kills N` (30), `--seed S` (the day's)."""
-import json, os, pathlib, random, shutil, signal, subprocess, sys, time
+import fcntl, json, os, pathlib, random, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite
@@ -27,14 +27,13 @@ PLANS = [suite.compile(folder / "ts17.onnx", suite.dir / f"{stage}-{tier}.plan",
          for stage, tier, size in ((0, "none", "1MiB"), (2, "host", "64KiB"), (3, "nvme", "16KiB"))]
 COMMON = ("--threads", 1, "--data", folder / "inputs.safetensors", "--quiet", "--lr-schedule", "constant", "--save-every", 1, "--keep", 2,
           "--nvme-dir", suite.dir, "--eval-data", folder / "inputs.safetensors", "--eval-every", 3, "--eval-steps", 2, "--keep-best")
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(WORLD)]
 HAS_MPI = shutil.which("mpirun") is not None and (suite.bin / "libzc_mpi.so").exists()
 STATE = ("weights", "moment1", "moment2")
 
 
 def command(plan, out, steps, mpi, device):
     words = [suite.bin / "zero-run", plan, *COMMON, "--device", device, "--resume", "auto", "--steps", steps, "--out", out]
-    return [str(word) for word in ([*MPIRUN, *words] if mpi else words)]
+    return [str(word) for word in ([*suite.mpirun(WORLD), *words] if mpi else words)]
 
 
 def ranks_of(process):
@@ -61,12 +60,25 @@ def wait_for(process, disturbed):
         try:
             return process.wait(timeout=1)
         except subprocess.TimeoutExpired:
-            if process.args[0] != MPIRUN[0] or not disturbed or any(map(is_alive, ranks_of(process))):
+            if process.args[0] != "mpirun" or not disturbed or any(map(is_alive, ranks_of(process))):
                 last = time.time()
             elif time.time() - last > 10:
                 process.kill()
     process.kill()
     raise Case(f"still there after 300 s: {process.args}")
+
+
+def await_folder(out):
+    """mpirun does not wait for a rank that it has killed, which holds the folder until a call to a slow disk comes back."""
+    deadline = time.time() + 120
+    while (out / ".lock").exists():
+        with open(out / ".lock") as lock:
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.time() > deadline:
+                    raise Case(f"somebody still has {out} 120 s later")
+        time.sleep(0.05)
 
 
 def state(out):
@@ -89,6 +101,7 @@ def run(plan, out, steps, mpi=False, device="cpu", after=None, fault="", dice=No
             except ProcessLookupError:
                 pass
     return_code = wait_for(process, disturbed=after is not None or fault)
+    await_folder(out)
     return return_code, process.stderr.read()
 
 

@@ -42,7 +42,7 @@ def resident(name, small, ranks, mpi, *flags):
     out.mkdir()
     suite.tool("zero-compile", path, "--world-size", ranks, *flags, "-o", out / "plan")
     planned = json.loads(suite.tool("zero-compile", path, "--world-size", ranks, *flags, "--dry-run", "--json"))["tiers"]
-    start = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", ranks] if mpi else []
+    start = suite.mpirun(ranks) if mpi else []
     command = [*start, sys.executable, SUPPORT / "resident.py", out, suite.bin / "zero-run", out / "plan", "--threads", 1, "--steps", 2,
                "--data", path.with_suffix(".safetensors"), "--quiet", "--out", out / "run", *([] if mpi else ["-n", ranks])]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)

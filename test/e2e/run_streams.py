@@ -52,7 +52,7 @@ def processes(*flags):
     plan = compiled("processes" + "".join(flags), "gpt2", 2, 3, "--clip-grad-norm", "0.1", *flags)
     expected = train(plan, "gpt2", 2, "sync", "--steps", STEPS)
     out = suite.dir / f"{plan.stem}-mpi"
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", suite.bin / "zero-run", plan, "--out", out, "--quiet",
+    command = [*suite.mpirun(2), suite.bin / "zero-run", plan, "--out", out, "--quiet",
                "--device", "fake", "--data", suite.models / "gpt2" / "inputs.safetensors", "--steps", STEPS, "--threads", 1]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     if done.returncode:
@@ -76,7 +76,7 @@ def resumed(first, then):
 
 def ended(signal):
     """A signal while graphs are at work: the checkpoint that the run leaves goes on to the bits of one that was not disturbed."""
-    steps = 10 * STEPS  # few are over before a busy machine has delivered the signal
+    steps = 40 * STEPS  # few are over before a busy machine has delivered the signal
 
     def run():
         plan = compiled(f"ended-{signal}", "gpt2", 2, 3, "--offload-optimizer", "host", "--grad-accumulation", "2")

@@ -74,7 +74,7 @@ def bits(ranks, world, stage, device, flags, launch=()):
 def processes(ranks, world):
     if not shutil.which("mpirun"):
         raise Skip("there is no mpirun")
-    bits(ranks, world, 3, "cpu", (), ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", world))
+    bits(ranks, world, 3, "cpu", (), suite.mpirun(world))
 
 
 def placed(mesh, stage, *flags, launch=False):
@@ -91,7 +91,7 @@ def placed(mesh, stage, *flags, launch=False):
         if launch and each == mesh:
             if not shutil.which("mpirun"):
                 raise Skip("there is no mpirun")
-            done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(world), str(suite.bin / "zero-run"), *map(str, command)],
+            done = subprocess.run([*suite.mpirun(world), str(suite.bin / "zero-run"), *map(str, command)],
                                   capture_output=True, text=True, timeout=600)
             if done.returncode != 0:
                 raise Case(done.stderr.strip()[-1500:])

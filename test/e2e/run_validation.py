@@ -178,7 +178,7 @@ def processes():
     plan = suite.compile(GPT2 / "ts17.onnx", suite.dir / "mpi.plan", "--world-size", 2, "--zero-stage", 3, "--with-eval")
     flags = ["--data", GPT2 / "inputs.safetensors", "--steps", STEPS, "--eval-data", HELD_OUT, "--eval-every", EVERY, "--keep-best", "--threads", 1]
     threads = suite.train(plan, suite.dir / "as-threads", *flags)
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, suite.bin / "zero-run", plan, *flags, "--quiet",
+    command = [*suite.mpirun(2), suite.bin / "zero-run", plan, *flags, "--quiet",
                "--out", suite.dir / "as-processes"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
     if done.returncode:

@@ -27,7 +27,7 @@ class Suite:
         parser.add_argument("-v", "--verbose", action="store_true", help="passed cases too, one line each")
         self.args = parser.parse_args()
         self.bin = pathlib.Path(self.args.bin).resolve()
-        self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-")
+        self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-", ignore_cleanup_errors=True)  # what was killed may write for a moment
         self.dir = pathlib.Path(self.temp.name)
         self.passed = self.failed = self.skipped = 0
         self.seen = {}
@@ -77,6 +77,12 @@ class Suite:
         if done.returncode != code:
             raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
         return done.stderr if code else done.stdout
+
+    def mpirun(self, ranks):
+        """The words before a program of that many ranks. Open MPI's files have a folder of their own: in the one of all jobs of a user, a job
+        that ends takes away what another one that begins is making."""
+        return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "orte_tmpdir_base", tempfile.mkdtemp(prefix="mpi-", dir=self.dir),
+                "-np", str(ranks)]
 
     def compile(self, model, plan, *flags):
         self.tool("zero-compile", model, *flags, "-o", plan)
