@@ -10,7 +10,8 @@ from e2e import Case
 from hosts import Hosts
 
 suite = ClusterSuite(__doc__, hosts=3)
-DEATH = 5  # seconds from a rank's death to the end of all ranks, on a machine without other work
+# Seconds from a rank's death to the end of all ranks, on a machine without other work; beside it, less than what would else be waited for.
+DEATH = 45 if suite.args.quick else 5
 WATCHDOG = 3
 model = suite.models / "gpt2"
 plan = suite.compile(model / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "four.plan", "--world-size", 4, "--ranks-per-node", 2,
@@ -33,13 +34,12 @@ def check(condition, why):
 
 
 def in_time(took, promised=DEATH):
-    """Twice as long where another case runs beside this one, most of which begin and end processes."""
-    check(took <= promised * slowdown() * (1 if suite.args.jobs == 1 else 2), f"took {took:.1f} s")
+    check(took <= promised * (1 if suite.args.quick else slowdown()), f"took {took:.1f} s")
     return f"{took:.1f} s"
 
 
 def no_orphans(folder):
-    until = time.time() + DEATH * slowdown()
+    until = time.time() + DEATH * (1 if suite.args.quick else slowdown())
     while left := processes_of(folder):
         check(time.time() < until, f"processes {left} are still there")
         time.sleep(0.05)
@@ -180,16 +180,25 @@ def saves_and_ends(name, tell):
     return f"after step {saved[0]}"
 
 
+def zero_runs(folder, launches):
+    """Ids of the launchers, or of the ranks: both have the folder on their command line. Others that have it come and go."""
+    found = []
+    for process in processes_of(folder):
+        try:
+            is_one = os.readlink(f"/proc/{process}/exe").endswith("zero-run")
+            if is_one and (b"--hosts" in pathlib.Path(f"/proc/{process}/cmdline").read_bytes()) == launches:
+                found.append(process)
+        except OSError:
+            pass
+    return found
+
+
 def rank_processes(folder):
-    """Ids of the ranks: they have the folder on their command line, and are not launchers."""
-    return [p for p in processes_of(folder) if os.readlink(f"/proc/{p}/exe").endswith("zero-run")
-            and b"--hosts" not in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
+    return zero_runs(folder, launches=False)
 
 
 def tell_launcher(process, folder):
-    launcher = [p for p in processes_of(folder) if os.readlink(f"/proc/{p}/exe").endswith("zero-run")
-                and b"--hosts" in pathlib.Path(f"/proc/{p}/cmdline").read_bytes()]
-    os.kill(launcher[0], signal.SIGTERM)
+    os.kill(zero_runs(folder, launches=True)[0], signal.SIGTERM)
 
 
 def tell_one_rank(process, folder):
@@ -229,9 +238,8 @@ def launcher_killed():
         while len(rank_processes(folder)) < 4 or not (folder / "metrics.jsonl").exists():
             check(process.poll() is None, "ended too early")
             time.sleep(0.02)
-        for launcher in processes_of(folder):
-            if b"--hosts" in pathlib.Path(f"/proc/{launcher}/cmdline").read_bytes():
-                os.kill(launcher, signal.SIGKILL)
+        for launcher in zero_runs(folder, launches=True):
+            os.kill(launcher, signal.SIGKILL)
 
     suite.launch(2, 2, *flags(folder, steps=1000), code=None, meanwhile=meanwhile, fault="step.begin@rank=0:delay=50ms")
     no_orphans(folder)
@@ -267,10 +275,8 @@ def unreachable():
                          cluster=hosts)
         done.says("not all ")
         check(hosts.address(1) in done.err, done.err)
-    took = done.ended - done.began
-    check(took < 15, f"took {took:.1f} s")
     no_orphans(folder)
-    return f"{took:.1f} s"
+    return in_time(done.ended - done.began, 10 + DEATH)
 
 
 if not suite.args.quick:

@@ -61,10 +61,11 @@ def ends_with_its_launcher():
     deadline = time.time() + 300
     while len(losses(out)) < 2 and job.poll() is None and time.time() < deadline:
         time.sleep(0.1)
-    ranks = [p for p in ours(out)]
+    ranks = ours(out)
     if len(ranks) != RANKS + 1:  # and mpirun, whose arguments these are too
-        raise Case(f"{len(ranks)} processes: {job.stderr.read() if job.poll() is not None else ''}")
-    os.kill(min(ranks), signal.SIGKILL)  # mpirun is the oldest
+        job.poll() is None and job.kill()
+        raise Case(f"{sorted(ranks.values())}: {job.stderr.read() if job.poll() is not None else ''}")
+    os.kill(next(pid for pid, name in ranks.items() if name == "mpirun"), signal.SIGKILL)
     deadline = time.time() + 120
     while (left := ours(out)) and time.time() < deadline:
         time.sleep(0.1)
@@ -75,15 +76,15 @@ def ends_with_its_launcher():
 
 
 def ours(out):
-    """Processes of the job that writes to `out`, but what only holds the namespace."""
-    found = []
+    """Processes of the job that writes to `out`, but what only holds the namespace: the program's name of each."""
+    found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        if str(out) in words and words[0].endswith(("mpirun", "zero-run")):
-            found.append(int(folder.name))
+        if str(out) in words and (name := pathlib.PurePath(words[0]).name) in ("mpirun", "zero-run"):
+            found[int(folder.name)] = name
     return found
 
 

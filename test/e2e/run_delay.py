@@ -176,7 +176,7 @@ def waits(world, stage, optimizer, param, precision):
 def trace():
     """With a slow file every update of a delayed step ends after the next step's forward has; without delay none does."""
     model, late = suite.models / "gpt2", []
-    os.environ["ZERO_LINK"] = "nvme_read=2MB/s"
+    os.environ["ZERO_LINK"] = "nvme_read=500KB/s"
     try:
         for name, flags in (("plain", ()), ("late", delayed(0))):
             plan = suite.compile(model / "ts17.onnx", suite.dir / f"trace-{name}.plan", "--offload-optimizer", "nvme", *SMALL,

@@ -36,7 +36,7 @@ def mounted(name, *how):
     try:
         yield folder
     finally:
-        for _ in range(100):  # the kernel closes what a ring held a moment after the process has ended
+        for _ in range(2400):  # the kernel closes what a ring held a moment after the process has ended
             if (done := subprocess.run(["umount", folder], capture_output=True)).returncode == 0:
                 break
             time.sleep(0.05)

@@ -226,7 +226,7 @@ TEST(Executor, WhatAKernelThrowsIsAnError) {
   }
 }
 
-/// A step that sleeps for 30 ms at the end of the update, on HOST_COMPUTE, and changes the state; and, next step, one
+/// A step that sleeps for 300 ms at the end of the update, on HOST_COMPUTE, and changes the state; and, next step, one
 /// on the same queue that reads it.
 planpb::Plan planWithTail(const char *kernel) {
   test::PlanBuilder b(2, 2);

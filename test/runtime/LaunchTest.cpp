@@ -38,12 +38,13 @@ TEST(Launch, HostsAreAListOrAFile) {
     expectOk(hosts.status());
     EXPECT_EQ(textOf(*hosts), meant);
   }
-  const std::string file = testing::TempDir() + "hosts";
+  const std::string file = testing::TempDir() + "hosts-" + std::to_string(::getpid());
   std::FILE *out = std::fopen(file.c_str(), "w");
   std::fputs("# two racks\n a slots=2\r\n\nb:3 # the second\nc\n", out);
   std::fclose(out);
   auto hosts = parseHosts(file, 1);
   expectOk(hosts.status());
+  ::unlink(file.c_str());
   EXPECT_EQ(textOf(*hosts), "a:2,b:3,c:1");
   EXPECT_EQ(ranksOf(*hosts), 6);
 }

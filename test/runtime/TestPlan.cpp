@@ -421,7 +421,7 @@ Status reverse(const KernelSpec &spec, void *const *operands, const StepContext 
 }
 
 Status slow(const KernelSpec &, void *const *operands, const StepContext &) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   ++*static_cast<uint8_t *>(operands[0]);
   return {};
 }

@@ -65,7 +65,7 @@ planpb::Plan tinyPlanWithoutWaits(uint32_t worldSize = 2, uint32_t accumulation 
 planpb::Plan randomPlan(uint32_t seed, int steps, uint32_t accumulation);
 
 /// test_gradient (p, x -> g = p * x, loss = sum g), test_update (g, p rw: p -= lr g), mix, test_fail (fails at a step,
-/// micro-step and rank, or throws), test_slow (takes 100 ms), test_reverse (x -> y, never in place), accumulate_loss.
+/// micro-step and rank, or throws), test_slow (takes 300 ms), test_reverse (x -> y, never in place), accumulate_loss.
 /// They note what their attribute `note` says.
 KernelRegistry testKernels();
 

@@ -226,7 +226,7 @@ class Folders(ZeroRunTest):
         flags = ("--lr-schedule", "constant", "--save-every", 4)
         self.succeeds(self.train("--lr-schedule", "constant", out="whole", steps=8))
         for moved in (False, True):
-            process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=1500ms")
+            process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=5s")
             self.wait_for(self.has_steps(2))
             self.assertIsNone(process.poll())
             (self.dir / "out").rename(self.dir / f"moved{moved}") if moved else shutil.rmtree(self.dir / "out")
@@ -240,7 +240,7 @@ class Folders(ZeroRunTest):
             self.assertEqual(code, 0, err)
             self.assertEqual((self.dir / "out/final/weights.safetensors").read_bytes(), (self.dir / "whole/final/weights.safetensors").read_bytes())
             shutil.rmtree(self.dir / "out")
-        process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=1500ms")
+        process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=5s")
         self.wait_for(self.has_steps(2))
         shutil.rmtree(self.dir / "out")
         (self.dir / "out").mkdir()

@@ -18,7 +18,7 @@ def run(*args, cwd=None, env=None, **more):
 
 class ZeroRunTest(unittest.TestCase):
     def setUp(self):
-        self.temp = tempfile.TemporaryDirectory()
+        self.temp = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # processes are ended after it
         self.dir = pathlib.Path(self.temp.name)
         self.write_plan()
 
@@ -47,14 +47,24 @@ class ZeroRunTest(unittest.TestCase):
             self.assertLess(time.time(), deadline, "it never came so far")
             time.sleep(0.02)
 
-    def watched(self, says, *more, fault, **how):
+    def watched(self, says, *more, fault, env={}, **how):
         """Something is stuck for 600 s: the watchdog ends the job, and tells."""
         for seconds in PATIENCE:
-            began, result = time.time(), self.train("--quiet", "--watchdog", seconds, *more, env={"ZERO_FAULT": fault}, **{"out": "out", **how})
+            began, result = time.time(), self.train("--quiet", "--watchdog", seconds, *more, env={"ZERO_FAULT": fault, **env}, **{"out": "out", **how})
             if re.search(says, result[2]):
                 break
         self.expect(11, f"nothing has moved for {seconds} s: ({says})", result)
         self.assertLess(time.time() - began, BY_ITSELF)
+
+    def is_slow_and_not_stuck(self, fault, *more, env={}, **how):
+        """Rank 1 takes long to write, each piece by itself for less than the watchdog allows: the run ends as any other. Stderr."""
+        for seconds in PATIENCE:
+            code, _, err = self.train("--quiet", "--watchdog", seconds, *more, "--overwrite", env={
+                "ZERO_FAULT": f"file.write@rank=1:delay={600 * seconds}ms{fault}", **env}, **how)
+            if code == 0:
+                break
+        self.assertEqual(code, 0, err)
+        return err
 
     def has_steps(self, count, out="out"):
         metrics = self.dir / out / "metrics.jsonl"
