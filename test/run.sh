@@ -142,7 +142,7 @@ suite_tsan() {
 fuzz() {
   local corpus code
   corpus=$(mktemp -d) && cp test/fuzz/corpus-"$1"/* "$corpus"
-  "build/asan/bin/zc-fuzz-$1" -max_total_time=30 -max_len=16384 -timeout=60 -rss_limit_mb=1024 \
+  "build/asan/bin/zc-fuzz-$1" -max_total_time=30 -max_len=16384 -timeout=300 -rss_limit_mb=1024 \
     -artifact_prefix=build/asan/ -verbosity=0 -print_funcs=0 -print_final_stats=1 "$corpus" >"build/asan/fuzz-$1.log" 2>&1
   code=$?
   rm -rf "$corpus"

