@@ -9,6 +9,7 @@
 #include "compiler/grad/Passes.h"
 #include "dialects/graph/OpNumbers.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -219,6 +220,39 @@ LogicalResult Sweep::run() {
   return success();
 }
 
+/// Is `read` there for nothing but the change of its buffer, as running statistics mostly are?
+bool isOnlyFollowed(ReadOp read) {
+  return llvm::all_of(read->getUsers(), [](Operation *user) {
+    return isa<AssignOp>(user) || (user->getNumResults() == 1 &&
+                                   llvm::all_of(user->getUsers(), [](Operation *of) { return isa<AssignOp>(of); }));
+  });
+}
+
+/// A stored tensor is read where it is, by backward too, and by what is computed again there: one that forward changes,
+/// and computes with besides, is changed at the end. Who reads it behind the change has the value that it was given.
+void changeBuffersLast(ProgramOp program) {
+  llvm::StringMap<bool> isComputedWith;
+  for (auto read : program.getOps<ReadOp>())
+    isComputedWith[read.getParameter()] |= !isOnlyFollowed(read);
+  llvm::MapVector<StringAttr, AssignOp> last;
+  for (Operation &op : llvm::make_early_inc_range(program.getBlock())) {
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      auto change = last.find(read.getParameterAttr().getAttr());
+      if (change == last.end())
+        continue;
+      read.replaceAllUsesWith(change->second.getValue());
+      read.erase();
+    } else if (auto assign = dyn_cast<AssignOp>(op); assign && isComputedWith.lookup(assign.getParameter())) {
+      AssignOp &known = last[assign.getParameterAttr().getAttr()];
+      if (known)
+        known.erase();
+      known = assign;
+    }
+  }
+  for (auto &[name, assign] : last)
+    assign->moveBefore(program.getBlock().getTerminator());
+}
+
 struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradStage> {
   using StagePass::StagePass;
 
@@ -245,6 +279,7 @@ struct Differentiate : StagePass<impl::DifferentiateBase<Differentiate>, GradSta
     Sweep sweep(program, exit, /*scaleLoss=*/options.precision == Precision::fp16);
     if (failed(sweep.run()))
       return failure();
+    changeBuffersLast(program);
     forward += sweep.numForward;
     backward += count() - before;
     for (auto parameter : getOperation().getOps<ParameterOp>()) {

@@ -58,7 +58,7 @@ def Differentiate : Pass<"differentiate", "::mlir::ModuleOp"> {
     parameter without a path to the loss is frozen, with a warning: gradients stop at integers and at what `StopsGradient`.
     Any other operation without a derivative that one would go through is an error. A gradient op's location is its forward op's. With
     `precision=fp16` the gradient of the loss is `graph.loss_scale` instead of 1, and so every gradient is multiplied by
-    it.
+    it. A buffer that forward assigns, and computes with besides, is assigned at the end: backward reads what forward read.
 
     ```mlir
     %l = graph.reduce_sum %w {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>

@@ -209,6 +209,43 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
+// Backward reads what forward read: statistics that are computed with are changed behind it, the last change counts, and who reads
+// them behind a change has its value. Those that only follow the batch stay where they are.
+graph.parameter @w : tensor<4xf32> role = trainable
+graph.parameter @used : tensor<4xf32> role = buffer
+graph.parameter @followed : tensor<4xf32> role = buffer
+// CHECK-LABEL: inputs = ["statistics"]
+graph.program @micro phase = micro inputs = ["statistics"] {
+^bb0(%x: tensor<4xf32>):
+  %w = graph.read @w : tensor<4xf32>
+  // CHECK: %[[OLD:.*]] = graph.read @used
+  // CHECK: %[[NEW:.*]] = graph.moving_average %[[OLD]], %{{.*}} {factor = 1
+  %old = graph.read @used : tensor<4xf32>
+  %new = graph.moving_average %old, %x {momentum = 0.9 : f64, factor = 1.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.assign @used, %new : tensor<4xf32>
+  // CHECK: %[[F:.*]] = graph.read @followed
+  // CHECK: %[[G:.*]] = graph.moving_average %[[F]]
+  // CHECK-NEXT: graph.assign @followed, %[[G]]
+  %f = graph.read @followed : tensor<4xf32>
+  %g = graph.moving_average %f, %x {momentum = 0.9 : f64, factor = 1.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.assign @followed, %g : tensor<4xf32>
+  %a = graph.mul %w, %old : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  // CHECK-NOT: graph.read
+  // CHECK: %[[LAST:.*]] = graph.moving_average %[[NEW]], %{{.*}} {factor = 2
+  %again = graph.read @used : tensor<4xf32>
+  %last = graph.moving_average %again, %x {momentum = 0.9 : f64, factor = 2.0 : f64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.assign @used, %last : tensor<4xf32>
+  %l = graph.reduce_sum %a {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+// CHECK: graph.backward
+// CHECK: graph.mul %{{.*}}, %[[OLD]]
+// CHECK: graph.accumulate_grad @w
+// CHECK-NEXT: graph.assign @used, %[[LAST]]
+// CHECK-NEXT: graph.return
+
+// -----
+
 // Gradients stop at what is constant piece by piece, and at bits; what they do not know is an error, not a zero.
 
 // expected-warning @+1 {{parameter 'steps' gets no gradient from the loss: frozen}}
