@@ -38,6 +38,27 @@ static std::string textOf(Type type) {
   return text;
 }
 
+/// As one type in another precision: running statistics that training assigns stay in f32.
+static bool differInPrecision(Type a, Type b) {
+  auto one = cast<RankedTensorType>(a), other = cast<RankedTensorType>(b);
+  return one.getShape() == other.getShape() && isa<FloatType>(one.getElementType()) &&
+         isa<FloatType>(other.getElementType());
+}
+
+/// Reads what training keeps of a parameter, in the type that the evaluation computes with.
+static void readAsKept(graph::ProgramOp eval, const SymbolTable &symbols) {
+  for (auto read : llvm::make_early_inc_range(eval.getOps<graph::ReadOp>())) {
+    const Type kept = symbols.lookup<graph::ParameterOp>(read.getParameter()).getType(), own = read.getType();
+    if (kept == own)
+      continue;
+    OpBuilder builder(read->getBlock(), std::next(read->getIterator()));
+    read.getResult().setType(cast<RankedTensorType>(kept));
+    auto narrowed =
+        builder.create<graph::CastOp>(read.getLoc(), read.getResult(), cast<RankedTensorType>(own).getElementType());
+    read.getResult().replaceAllUsesExcept(narrowed.getResult(), narrowed);
+  }
+}
+
 Status zc::addEvaluation(ModuleOp training, ModuleOp forward, const std::string &model) {
   auto mismatch = [&](const std::string &what) {
     return makeError(Code::unsupported, 395, "the evaluation does not fit the training step: " + what, model,
@@ -53,7 +74,7 @@ Status zc::addEvaluation(ModuleOp training, ModuleOp forward, const std::string 
   for (const SymbolTable::SymbolUse &use : *uses) {
     StringRef name = use.getSymbolRef().getRootReference();
     auto own = ownSymbols.lookup<graph::ParameterOp>(name), there = symbols.lookup<graph::ParameterOp>(name);
-    if (!own || (there && there.getType() != own.getType()))
+    if (!own || (there && there.getType() != own.getType() && !differInPrecision(there.getType(), own.getType())))
       return mismatch("parameter '" + name.str() + "' is " + (own ? textOf(own.getType()) : "none") +
                       (there ? " there and " + textOf(there.getType()) + " here" : ""));
     if (!there)
@@ -63,5 +84,6 @@ Status zc::addEvaluation(ModuleOp training, ModuleOp forward, const std::string 
   auto added = cast<graph::ProgramOp>(builder.clone(*eval));
   added.setSymName(graph::stringifyPhase(graph::Phase::eval));
   added.setPhase(graph::Phase::eval);
+  readAsKept(added, symbols);
   return Status::success();
 }

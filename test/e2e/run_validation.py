@@ -154,15 +154,15 @@ def dropout():
 
 
 def batch_norm():
-    """Norms train with each batch's statistics and evaluate with the running ones, rank 0's."""
+    """Norms train with each batch's statistics and evaluate with the running ones, rank 0's, which training keeps in fp32."""
     held_out, folder = cut("resnet", "resnet", 8), suite.models / "resnet"
-    for world in 1, 2:
-        work = suite.dir / f"norms-{world}"
+    for world, precision in ((1, "fp32"), (2, "fp32"), (1, "fp16"), (2, "bf16")):
+        work = suite.dir / f"norms-{world}-{precision}"
         work.mkdir()
-        flags = ("--world-size", world, "--batch-norm", "train", "--lr", "1e-3")
+        flags = ("--world-size", world, "--batch-norm", "train", "--lr", "1e-3", "--precision", precision)
         plain = suite.compile(folder / "ts17.onnx", work / "plain.plan", *flags)
         both = suite.compile(folder / "ts17.onnx", work / "both.plan", *flags, "--with-eval")
-        forward = suite.compile(folder / "ts17.onnx", work / "forward.plan", "--forward-only", "--world-size", world)
+        forward = suite.compile(folder / "ts17.onnx", work / "forward.plan", "--forward-only", "--world-size", world, "--precision", precision)
         run = ("--data", folder / "inputs.safetensors", "--steps", 3, "--threads", 1)
         without = suite.train(plain, work / "without", *run)
         metrics = suite.train(both, work / "run", *run, "--eval-data", held_out, "--eval-every", 1)
