@@ -19,9 +19,11 @@ namespace {
 struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
+    if (!llvm::all_of(programs, arePlaced))
+      return signalPassFailure();
     StepBuilder builder(module);
     std::array<plan::SectionOp, 3> sections;
-    SmallVector<graph::ProgramOp> programs(module.getOps<graph::ProgramOp>());
     for (graph::ProgramOp program : programs) {
       // The program keeps its name until it goes; the section takes it over.
       const std::string name = graph::stringifyPhase(program.getPhase()).str();
@@ -45,6 +47,22 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       ++numSteps;
       numWaits += step.getWaits().size();
     });
+  }
+
+  /// Is it known of all values where they are?
+  static bool arePlaced(graph::ProgramOp program) {
+    auto isPlaced = [](Operation *op, StringRef attribute, size_t values) {
+      auto places = op->getAttrOfType<ArrayAttr>(attribute);
+      return values == 0 || (places && places.size() == values &&
+                             llvm::all_of(places, [](Attribute place) { return isa<plan::OperandAttr>(place); }));
+    };
+    Operation *lost = isPlaced(program, placement::kInputs, program.getBlock().getNumArguments()) ? nullptr : program;
+    for (Operation &op : program.getBlock())
+      if (!lost && !isPlaced(&op, placement::kResults, op.getNumResults()))
+        lost = &op;
+    if (lost)
+      lost->emitError("lower-to-plan needs what plan-memory leaves: the place of each value");
+    return !lost;
   }
 
   /// Waits are computed on the message, by the code that the verifier and the plan loader run too; shares of threads by

@@ -20,7 +20,10 @@ struct ZeroDelayUpdatePass : StagePass<impl::ZeroDelayUpdateBase<ZeroDelayUpdate
     SmallVector<zero::UpdateOp> updates;
     module.walk([&](zero::UpdateOp update) { updates.push_back(update); });
     zero::Execution execution = zero::executionOf(module);
-    if (updates.empty() || execution.delayAfter) {
+    auto isOfStorage = [](zero::UpdateOp update) {
+      return storageOf(update.getWeights()) && (!update.getCopy() || storageOf(update.getCopy()));
+    };
+    if (updates.empty() || execution.delayAfter || !llvm::all_of(updates, isOfStorage)) {
       module.emitError("zero-delay-update needs the updates that zero-partition leaves, once");
       return signalPassFailure();
     }

@@ -44,11 +44,29 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
     execution.accumulation = options.accumulation;
     zero::setExecution(module, execution);
     for (auto program : module.getOps<graph::ProgramOp>()) {
+      if (failed(checkBuckets(program)))
+        return signalPassFailure();
       if (program.getPhase() == graph::Phase::micro)
         partitionGradients(program);
       else if (program.getPhase() == graph::Phase::update && !training.forwardOnly)
         partitionUpdate(program);
     }
+  }
+
+  /// Whose gradients and updates stand in a program has a place, and a factor that this pass makes anew.
+  LogicalResult checkBuckets(graph::ProgramOp program) {
+    for (Operation &op : program.getBlock()) {
+      auto write = dyn_cast<graph::AccumulateGradOp>(op);
+      auto update = dyn_cast<graph::UpdateOp>(op);
+      if (!write && !update)
+        continue;
+      StringRef name = write ? write.getParameter() : update.getParameter();
+      if (auto place = places.find(name); place == places.end() || !buckets[place->second.first].bucket.getTrainable())
+        return op.emitError("parameter '") << name << "' is in no bucket that trains: zero-bucket comes before";
+      if (update && !update.getFactor().getDefiningOp<graph::ClipFactorOp>())
+        return op.emitError("its factor is not that of a graph.clip_factor");
+    }
+    return success();
   }
 
   /// One rank holds everything: nothing is cut, whatever the stage.

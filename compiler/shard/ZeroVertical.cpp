@@ -98,6 +98,10 @@ struct ZeroVerticalPass : StagePass<impl::ZeroVerticalBase<ZeroVerticalPass>, Sh
     const int64_t accumulation = execution.accumulation;
     if (accumulation < 2)
       return;
+    if (execution.vertical) {
+      module.emitError("zero-vertical comes once: the micro-steps stand there already");
+      return signalPassFailure();
+    }
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() != graph::Phase::micro)
         continue;

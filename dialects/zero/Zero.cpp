@@ -36,6 +36,15 @@ void ZeroDialect::initialize() {
   attachScheduleOfGraph(*getContext());
 }
 
+LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numElements, Type elementType,
+                                 Tier) {
+  // buffer_c1: sums of such numbers, and their bytes, fit int64_t
+  constexpr int64_t kMost = int64_t(1) << 48;
+  if (numElements < 0 || numElements >= kMost || !elementType.isIntOrFloat())
+    return emitError() << "[buffer_c1] there is no buffer of " << numElements << " elements of " << elementType;
+  return success();
+}
+
 static std::vector<MeshAxis> meshAxesOf(MeshOp mesh) {
   std::vector<MeshAxis> axes;
   for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
@@ -61,7 +70,13 @@ bool zc::zero::hasWiderSums(Type type) { return type.isBF16() || type.isF16(); }
 /// Are sums of `from` kept in `to`, and not rounded?
 static bool widens(Type from, Type to) { return zc::zero::hasWiderSums(from) && to.isF32(); }
 
+/// Do `count` elements from `offset` on lie in `all`? None of the three may be trusted to add up.
+static bool liesIn(int64_t offset, int64_t count, int64_t all) {
+  return offset >= 0 && count >= 0 && count <= all && offset <= all - count;
+}
+
 LogicalResult BucketOp::verify() {
+  const auto padded = static_cast<int64_t>(getPadded());
   int64_t end = 0;
   for (auto member : getMembers().getAsRange<MemberAttr>()) {
     // bucket_c2
@@ -72,13 +87,16 @@ LogicalResult BucketOp::verify() {
     if (member.getOffset() < end)
       return emitOpError("[bucket_c3] member ") << member.getParameter() << " starts at " << member.getOffset()
                                                 << ", inside the one before, which ends at " << end;
+    // bucket_c1
+    if (!liesIn(member.getOffset(), member.getNumElements(), padded))
+      return emitOpError("[bucket_c1] member ")
+             << member.getParameter() << ", " << member.getNumElements() << " elements from " << member.getOffset()
+             << " on, is not inside of " << padded;
     end = member.getOffset() + member.getNumElements();
   }
-  // bucket_c1
-  int64_t padded = getPadded();
-  if (end > padded || padded % kAlignment != 0)
-    return emitOpError("[bucket_c1] members end at ")
-           << end << " but padded is " << padded << " elements (a multiple of " << kAlignment << ")";
+  if (padded <= 0 || padded % kAlignment != 0)
+    return emitOpError("[bucket_c1] padded is ")
+           << padded << " elements, no multiple of " << kAlignment << " that is more than 0";
   // bucket_c4
   if (!isa<FloatType>(getType()))
     return emitOpError("[bucket_c4] holds ") << getType() << ", which is no float";
@@ -253,8 +271,8 @@ RankedTensorType zc::zero::storedType(Type type) {
 /// The tensor of `op` at `offset` lies inside `buffer` and has its element type; `label` names the constraint.
 static LogicalResult verifyPlace(Operation *op, BufferType buffer, RankedTensorType tensor, int64_t offset,
                                  StringRef label) {
-  if (tensor.getElementType() != buffer.getElementType() || buffer.getTier() != Tier::device || offset < 0 ||
-      offset + tensor.getNumElements() > buffer.getNumElements())
+  if (tensor.getElementType() != buffer.getElementType() || buffer.getTier() != Tier::device ||
+      !liesIn(offset, tensor.getNumElements(), buffer.getNumElements()))
     return op->emitOpError("[") << label << "] " << tensor << " at element " << offset << " does not lie in " << buffer;
   return success();
 }
@@ -285,8 +303,16 @@ static LogicalResult verifyAxes(Operation *op, ArrayAttr names, SymbolTableColle
   return success();
 }
 
+/// bucket_c1 of its shards.
 LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
+  if (failed(verifyAxes(*this, getAxesAttr(), symbols)))
+    return failure();
+  MeshOp declared = declaredMesh(*this, symbols);
+  const int64_t cuts = declared ? cutsOf(*this, declared.getMesh()) : 1;
+  if (static_cast<int64_t>(getPadded()) % (cuts * kAlignment) != 0)
+    return emitOpError("[bucket_c1] ") << getPadded() << " elements are not " << cuts << " shards of a multiple of "
+                                       << kAlignment;
+  return success();
 }
 LogicalResult GatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyAxes(*this, getAxesAttr(), symbols);
@@ -309,7 +335,8 @@ LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &symbols) {
     const Mesh mesh = declaredMesh(*this, symbols).getMesh();
     ranks = mesh.size(axesOf(axes, mesh));
   }
-  if (static_cast<int64_t>(getOffset()) + getType().getNumElements() * ranks > getBuffer().getType().getNumElements())
+  if (!liesIn(static_cast<int64_t>(getOffset()), getType().getNumElements() * ranks,
+              getBuffer().getType().getNumElements()))
     return emitOpError("[part_c1] ") << ranks << " parts of " << getType() << " from element " << getOffset()
                                      << " on do not lie in " << getBuffer().getType();
   return success();
@@ -327,7 +354,7 @@ LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto offset = static_cast<int64_t>(getOffset());
   int64_t mostElements = getWhat() == Storage::norm ? kNormLimbs : static_cast<int64_t>(bucket->getPadded());
   if (type.getElementType() != bucket->getStoredType(getWhat()) || type.getTier() != bucket->getTier(getWhat()) ||
-      offset < 0 || offset + type.getNumElements() > mostElements)
+      !liesIn(offset, type.getNumElements(), mostElements))
     return emitOpError("[storage_c1] ") << type << " at element " << offset << " is no part of the "
                                         << stringifyStorage(getWhat()) << " of a bucket of " << bucket->getPadded()
                                         << " " << bucket->getStoredType(getWhat()) << " on "
@@ -388,8 +415,8 @@ LogicalResult PartOp::verify() {
   // part_c1
   BufferType whole = getBuffer().getType(), part = getType();
   auto offset = static_cast<int64_t>(getOffset());
-  if (whole.getElementType() != part.getElementType() || whole.getTier() != part.getTier() || offset < 0 ||
-      offset + part.getNumElements() > whole.getNumElements())
+  if (whole.getElementType() != part.getElementType() || whole.getTier() != part.getTier() ||
+      !liesIn(offset, part.getNumElements(), whole.getNumElements()))
     return emitOpError("[part_c1] ") << part << " at element " << offset << " does not lie in " << whole;
   return success();
 }

@@ -35,7 +35,11 @@ def Zero_Dialect : Dialect {
 def Zero_BufferType : TypeDef<Zero_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "a flat run of elements on a tier";
-  let description = "`!zero.buffer<8192 x f32, device>`: all elements of a bucket, on the tier where they are.";
+  let description = [{
+    `!zero.buffer<8192 x f32, device>`: all elements of a bucket, on the tier where they are. As many as a tensor may have, integers or
+    floats (`buffer_c1`).
+  }];
+  let genVerifyDecl = 1;
   let parameters = (ins "int64_t":$numElements, "::mlir::Type":$elementType, EnumParameter<Zero_Tier>:$tier);
   let assemblyFormat = "`<` $numElements `x` $elementType `,` $tier `>`";
 }

@@ -9,7 +9,12 @@ using namespace zc::zero;
 
 namespace {
 
-bool isSoundForm(uint64_t bits, uint64_t block) { return (bits == 4 || bits == 8) && block > 0 && block % 2 == 0; }
+/// Of ranks, nodes, pieces that somebody sends: products of two, times the bytes of a piece, fit int64_t.
+bool isCount(uint64_t count) { return count > 0 && count <= uint64_t(1) << 20; }
+
+bool isSoundForm(uint64_t bits, uint64_t block) {
+  return (bits == 4 || bits == 8) && block > 0 && block <= uint64_t(1) << 48 && block % 2 == 0;
+}
 
 bool isFloat(BufferType type) {
   Type element = type.getElementType();
@@ -19,13 +24,15 @@ bool isFloat(BufferType type) {
 /// `count` pieces of `elements` elements, as bytes.
 bool holds(BufferType type, int64_t count, int64_t elements, uint64_t bits, uint64_t block) {
   QuantizedPiece piece{elements, static_cast<int64_t>(bits), static_cast<int64_t>(block)};
-  return type.getElementType().isUnsignedInteger(8) && type.getNumElements() == count * piece.bytes();
+  const int64_t bytes = piece.bytes();
+  return type.getElementType().isUnsignedInteger(8) &&
+         (bytes == 0 ? type.getNumElements() == 0
+                     : type.getNumElements() % bytes == 0 && type.getNumElements() / bytes == count);
 }
 
 LogicalResult verifyPieces(Operation *op, BufferType plain, BufferType bytes, uint64_t rows, uint64_t columns,
                            uint64_t bits, uint64_t block, StringRef label) {
-  constexpr uint64_t kMost = uint64_t(1) << 20;
-  bool areCounts = rows > 0 && rows <= kMost && columns > 0 && columns <= kMost;
+  bool areCounts = isCount(rows) && isCount(columns);
   auto pieces = static_cast<int64_t>(rows * columns);
   if (!areCounts || !isSoundForm(bits, block) || !isFloat(plain) || plain.getNumElements() % pieces != 0 ||
       plain.getTier() != bytes.getTier() || !holds(bytes, pieces, plain.getNumElements() / pieces, bits, block))
@@ -51,14 +58,17 @@ LogicalResult DequantizeOp::verify() {
 }
 
 LogicalResult DequantizeSumQuantizeOp::verify() {
+  constexpr int64_t kMost = int64_t(1) << 48; // elements of a buffer
   auto sources = static_cast<int64_t>(getSources()), pieces = static_cast<int64_t>(getPieces());
   auto elements = static_cast<int64_t>(getElements());
-  bool sound = isSoundForm(getBits(), getBlock()) && sources > 0 && pieces > 0 && elements > 0;
+  bool sound = isSoundForm(getBits(), getBlock()) && isCount(getSources()) && isCount(getPieces()) && elements > 0 &&
+               elements < kMost;
   auto residual = getResidual() ? cast<BufferType>(getResidual().getType()) : BufferType();
   // dequantize_sum_quantize_c1
   if (!sound || !holds(getInput().getType(), sources * pieces, elements, getBits(), getBlock()) ||
       !holds(getType(), pieces, elements, getBits(), getBlock()) ||
-      (residual && (!isFloat(residual) || residual.getNumElements() != pieces * elements)))
+      (residual && (!isFloat(residual) || residual.getNumElements() % pieces != 0 ||
+                    residual.getNumElements() / pieces != elements)))
     return emitOpError("[dequantize_sum_quantize_c1] does not sum ")
            << sources << " times " << pieces << " pieces of " << elements << " elements in " << getInput().getType()
            << " to " << getType();
@@ -68,7 +78,7 @@ LogicalResult DequantizeSumQuantizeOp::verify() {
 LogicalResult DequantizeSumOp::verify() {
   auto sources = static_cast<int64_t>(getSources());
   // dequantize_sum_c1
-  if (!isSoundForm(getBits(), getBlock()) || sources <= 0 || !isFloat(getShard().getType()) ||
+  if (!isSoundForm(getBits(), getBlock()) || !isCount(getSources()) || !isFloat(getShard().getType()) ||
       !holds(getInput().getType(), sources, getShard().getType().getNumElements(), getBits(), getBlock()))
     return emitOpError("[dequantize_sum_c1] does not sum ")
            << sources << " pieces in " << getInput().getType() << " to " << getShard().getType();
@@ -86,8 +96,8 @@ LogicalResult OwnPartOp::verify() {
 
 LogicalResult ReorderOp::verify() {
   // reorder_c1
-  auto pieces = static_cast<int64_t>(getRows() * getColumns());
-  if (pieces <= 0 || getInput().getType().getNumElements() % pieces != 0)
+  const bool areCounts = isCount(getRows()) && isCount(getColumns());
+  if (!areCounts || getInput().getType().getNumElements() % static_cast<int64_t>(getRows() * getColumns()) != 0)
     return emitOpError("[reorder_c1] cannot cut ")
            << getInput().getType() << " into " << getRows() << " x " << getColumns() << " pieces";
   return success();

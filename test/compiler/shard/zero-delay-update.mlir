@@ -5,6 +5,7 @@
 // RUN: zero-opt %s --zero-delay-update --zero-offload="offload-optimizer=nvme" --zero-schedule-pipeline="prefetch=0" --zero-plan-pipeline | FileCheck %s --check-prefix=FIRST
 // RUN: not zero-opt %s --zero-delay-update --zero-delay-update 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not zero-opt %s --zero-delay-update="delay-after=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not zero-opt %s --zero-offload="offload-optimizer=nvme" --zero-delay-update 2>&1 | FileCheck %s --check-prefix=TWICE
 
 // TWICE: error: zero-delay-update needs the updates that zero-partition leaves, once
 // NEGATIVE: delay-after: -1 is not in [0, 

@@ -1,6 +1,8 @@
 // RUN: zero-opt %s --split-input-file --zero-vertical 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARN < %t
 // RUN: not zero-opt %s --split-input-file --zero-vertical=vertical-most=20 2>&1 | FileCheck %s --check-prefix=MOST
+// RUN: not zero-opt %s --split-input-file --zero-vertical --zero-vertical 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: zero-vertical comes once: the micro-steps stand there already
 // MOST: error: block by block, 2 micro-steps of 12 operations are more than 20: --micro-order rolled
 
 // Both micro-steps of forward come before backward; parameters are read once; only the first micro-step's gradient overwrites the

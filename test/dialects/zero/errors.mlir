@@ -47,12 +47,12 @@ zero.bucket @bucket0 : f32 padded = 64 members = [] {axes = ["local"]}
 
 // -----
 
-// expected-error @below {{[bucket_c1] members end at 100 but padded is 64 elements}}
+// expected-error @below {{[bucket_c1] member @w, 100 elements from 0 on, is not inside of 64}}
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@w, 0, 100>]
 
 // -----
 
-// expected-error @below {{[bucket_c1] members end at 10 but padded is 100 elements}}
+// expected-error @below {{[bucket_c1] padded is 100 elements, no multiple of 64 that is more than 0}}
 zero.bucket @bucket0 : f32 padded = 100 members = [#zero.member<@w, 0, 10>]
 
 // -----
@@ -187,6 +187,51 @@ graph.program @micro phase = micro inputs = [] {
   zero.evict %b into %c : !zero.buffer<64 x f32, device>, !zero.buffer<32 x f32, host>
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[buffer_c1] there is no buffer of -4 elements of 'f32'}}
+  %b = zero.alloc : !zero.buffer<-4 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[buffer_c1] there is no buffer of 281474976710656 elements of 'f32'}}
+  %b = zero.alloc : !zero.buffer<281474976710656 x f32, host>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[buffer_c1] there is no buffer of 4 elements of 'index'}}
+  %b = zero.alloc : !zero.buffer<4 x index, host>
+  graph.return
+}
+
+// -----
+
+// The end of it is no number.
+graph.program @micro phase = micro inputs = [] {
+  %b = zero.alloc : !zero.buffer<64 x f32, host>
+  // expected-error @below {{[part_c1] '!zero.buffer<32 x f32, host>' at element 9223372036854775807 does not lie in '!zero.buffer<64 x f32, host>'}}
+  %c = zero.part %b offset = 9223372036854775807 : !zero.buffer<64 x f32, host> -> !zero.buffer<32 x f32, host>
+  graph.return
+}
+
+// -----
+
+zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+// expected-error @below {{[bucket_c1] 64 elements are not 2 shards of a multiple of 64}}
+zero.bucket @bucket0 : f32 padded = 64 members = []
+
+// -----
+
+// expected-error @below {{[bucket_c1] member @w, 9223372036854775807 elements from 64 on, is not inside of 128}}
+zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 64, 9223372036854775807>]
 
 // -----
 
