@@ -16,17 +16,26 @@ using namespace mlir;
 using namespace zc;
 
 static void warnOfNoEffect(ModuleOp module, const CompileOptions &options, const ShardOptions &shard) {
-  const bool gathers = shard.stage == 3 && shard.dataDegree() > 1;
+  const bool sends = shard.dataDegree() > 1, gathers = shard.stage == 3 && sends;
   const bool isOneNode = shard.ranksPerNode == 0 || shard.ranksPerNode == shard.worldSize;
+  const bool isOneWay = isOneNode || shard.ranksPerNode == shard.model;
   if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))
     module.emitWarning("without --offload-optimizer there is no update on the host: --offload-ratio changes nothing");
   if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
     module.emitWarning(
         "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+  else if (!sends && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
+    module.emitWarning("with one data-parallel rank parameters are not gathered: --quantize-weights and --hierarchical "
+                       "change nothing");
   else if (shard.hierarchical && isOneNode)
     module.emitWarning("with one node (--ranks-per-node) no gather leaves it: --hierarchical changes nothing");
-  if (shard.hierarchicalCollectives && isOneNode)
-    module.emitWarning("with one node (--ranks-per-node) there is one way: --hierarchical-collectives changes nothing");
+  if (shard.hierarchicalCollectives && isOneWay)
+    module.emitWarning("with one node, or one data-parallel rank in each (--ranks-per-node), there is one way: "
+                       "--hierarchical-collectives changes nothing");
+  if (!sends && shard.quantizeGradients != GradientFormat::none)
+    module.emitWarning("with one data-parallel rank no gradient is sent: --quantize-gradients changes nothing");
+  if (options.strategy.grad.precision == Precision::fp32 && shard.gradAccumDtype != GradAccumDtype::parameters)
+    module.emitWarning("gradients of --precision fp32 are kept in fp32: --grad-accum-dtype changes nothing");
   if (shard.errorFeedback && shard.quantizeGradients == GradientFormat::none)
     module.emitWarning("without --quantize-gradients nothing is lost: --quantize-error-feedback changes nothing");
   if (shard.quantizeBlock != 0 && shard.quantizeGradients == GradientFormat::none &&

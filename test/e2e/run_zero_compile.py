@@ -91,6 +91,7 @@ COMMAND_LINES = [
     flags("--precision fp16 --forward-only --loss-scale 8", USAGE, "trains nothing"),
     flags("--auto", USAGE, "within a budget"), flags("--delay-update", USAGE, "only an update on the host is delayed"),
     flags("--delay-update --offload-optimizer host --forward-only", USAGE, "trains nothing"),
+    flags("--grad-accum-dtype fp32 --forward-only", USAGE, "trains nothing"),
     flags("--delay-after 3 --offload-optimizer host", USAGE, "says when --delay-update begins"),
     flags("--quantize-weights int4", USAGE, "int4"), flags("--quantize-block 3", USAGE, "even"),
     refuses("no model", USAGE, "no model is given"),
