@@ -90,12 +90,13 @@ Blocking::~Blocking() {
   }
 }
 
-std::vector<BlockedThread> blockedThreads() {
+std::vector<BlockedThread> blockedThreads(int64_t ns) {
   std::vector<BlockedThread> found;
+  const int64_t now = nanoseconds();
   for (Slot &slot : slots())
     if (slot.isTaken.load()) {
       std::lock_guard<std::mutex> lock(slot.mutex);
-      if (slot.since != 0)
+      if (slot.since != 0 && now - slot.since > ns)
         found.push_back({slot.rank, slot.step, slot.since, std::string(slot.doing) + " \"" + slot.what.data() + "\""});
     }
   return found;

@@ -23,14 +23,16 @@ public:
   ~Blocking();
 };
 
-/// A thread that is in one.
+/// A thread that is in one for long.
 struct BlockedThread {
   int rank = -1;     ///< -1: of no rank, or of all in this process (setFaultContext)
   int64_t step = -1; ///< as said there
   int64_t since = 0; ///< ns of CLOCK_MONOTONIC
   std::string where; ///< "reading \"tokens.bin\""
 };
-std::vector<BlockedThread> blockedThreads();
+/// Those that are in one for longer than `ns`. Only they take memory: who looks while a step is at work and finds all
+/// well allocates nothing in it.
+std::vector<BlockedThread> blockedThreads(int64_t ns);
 
 /// How many were gone through so far by threads of `rank`: a rank whose number grows gets on.
 uint64_t blockingsPassed(int rank);

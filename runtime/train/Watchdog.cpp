@@ -75,8 +75,8 @@ void Watchdog::watch() {
     int64_t now = nanoseconds();
     if (double(now - std::exchange(lookedAt, now)) / 1e9 > std::max(seconds / 2, 4 * pause.count()))
       awakeSince = now;
-    std::vector<BlockedThread> blocked = blockedThreads();
-    std::vector<BlockedThread> working = workingThreads(int64_t(std::min(seconds, 1e9) * 1e9 / 4));
+    const auto forLong = int64_t(std::min(seconds, 1e9) * 1e9 / 4);
+    std::vector<BlockedThread> blocked = blockedThreads(forLong), working = workingThreads(forLong);
     blocked.insert(blocked.end(), working.begin(), working.end()); // what a kernel reads is named first
     lookAtAwaited(awaited);
     if (recorder)
@@ -98,8 +98,7 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
       log.getOn();
     const BlockedThread *longest = nullptr;
     for (const BlockedThread &thread : blocked)
-      if (thread.rank == rank && double(now - thread.since) / 1e9 > seconds / 4 &&
-          (!longest || thread.since < longest->since))
+      if (thread.rank == rank && (!longest || thread.since < longest->since))
         longest = &thread;
     log.setPlace(longest ? longest->where : "", longest ? now - longest->since : 0);
   }
