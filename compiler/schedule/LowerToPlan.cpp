@@ -56,7 +56,9 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
       return values == 0 || (places && places.size() == values &&
                              llvm::all_of(places, [](Attribute place) { return isa<plan::OperandAttr>(place); }));
     };
-    Operation *lost = isPlaced(program, placement::kInputs, program.getBlock().getNumArguments()) ? nullptr : program;
+    const bool hasInputs = program->hasAttr(placement::kInputs) &&
+                           isPlaced(program, placement::kInputs, program.getBlock().getNumArguments());
+    Operation *lost = hasInputs ? nullptr : program;
     for (Operation &op : program.getBlock())
       if (!lost && !isPlaced(&op, placement::kResults, op.getNumResults()))
         lost = &op;

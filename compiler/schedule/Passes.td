@@ -42,6 +42,7 @@ def JoinUpdate : Pass<"join-update", "::mlir::ModuleOp"> {
     Source: ZeRO-Offload (arXiv 2101.06840, section 4.1); LOMO (arXiv 2306.09782).
   }];
   let constructor = "::zc::createJoinUpdate()";
+  let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 
 def Prefetch : Pass<"prefetch", "::mlir::ModuleOp"> {

@@ -167,6 +167,10 @@ private:
   //===-- what lives inside a program ---------------------------------------===//
 
   LogicalResult placeProgram(graph::ProgramOp program) {
+    SymbolTableCollection symbols;
+    for (auto read : program.getOps<graph::ReadOp>())
+      if (!placement::sliceOf(symbols.lookupNearestSymbolFrom(read, read.getParameterAttr())))
+        return read.emitError("plan-memory needs the zero level: what is read here has no place of its own");
     Lifetimes lifetimes(program, options.overlap, lossSlice, normSlice);
     for (TierPlan &tier : tiers)
       if (failed(placeOnTier(program, lifetimes, tier)))

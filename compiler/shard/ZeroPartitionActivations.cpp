@@ -77,7 +77,8 @@ struct ZeroPartitionActivationsPass
     SmallVector<Value> kept;
     for (Operation &op : llvm::make_range(block.begin(), border->getIterator()))
       if (!graph::isFreeToRecompute(&op) && !graph::isView(&op))
-        llvm::copy_if(op.getResults(), std::back_inserter(kept), [&](Value value) { return whole.contains(value); });
+        llvm::copy_if(op.getResults(), std::back_inserter(kept),
+                      [&](Value value) { return whole.contains(value) && isa<RankedTensorType>(value.getType()); });
     const auto cut = llvm::count_if(kept, [&](Value value) { return partition(value, recomputed, border); });
     numCut += static_cast<unsigned>(cut);
     // Views of what is no longer kept would keep it.

@@ -83,6 +83,9 @@ private:
     int64_t trainable = 0, placed = 0, hostLeft = options.residentOnHost;
     SmallVector<zero::BucketOp> buckets(getOperation().getOps<zero::BucketOp>());
     for (zero::BucketOp bucket : buckets) {
+      for (zero::Tier tier : {bucket.getParametersTier(), bucket.getGradientsTier(), bucket.getOptimizerTier()})
+        if (tier != zero::Tier::device)
+          return bucket.emitError("is on other tiers already: zero-offload comes once");
       const int64_t cuts = zero::cutsOf(bucket, mesh);
       zero::Tier tier = bucket.getResident() ? zero::Tier::device : paramTier;
       if (tier != zero::Tier::device && cuts > 1 && !bucket.getParametersSharded())

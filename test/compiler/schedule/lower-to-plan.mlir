@@ -1,6 +1,7 @@
 // RUN: zero-opt %s --assign-queues --plan-memory --lower-to-plan --verify-plan --mlir-print-debuginfo --mlir-print-local-scope | FileCheck %s
 // RUN: echo "module {}" | not zero-opt --lower-to-plan 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not zero-opt %s --lower-to-plan 2>&1 | FileCheck %s --check-prefix=UNPLACED
+// RUN: echo 'graph.program @update phase = update inputs = [] { graph.return }' | not zero-opt --lower-to-plan 2>&1 | FileCheck %s --check-prefix=UNPLACED
 // NONE: error: lower-to-plan needs a micro and an update program
 // UNPLACED: error: lower-to-plan needs what plan-memory leaves: the place of each value
 

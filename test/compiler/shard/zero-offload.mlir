@@ -3,6 +3,10 @@
 // RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 gradients-on-host=0 resident-on-host=10239" | FileCheck %s --check-prefixes=CHECK,NVME
 // RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 resident-on-host=10240" | FileCheck %s --check-prefix=ROOM
 // RUN: zero-opt %s --zero-offload="offload-optimizer=nvme offload-param=nvme chunk=8192 gradients-on-host=10240" | FileCheck %s --check-prefix=WAIT
+// RUN: not zero-opt %s --zero-offload="offload-optimizer=host" --zero-offload="offload-optimizer=host" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: zero-opt %s --join-update="overlap=none" -o %t
+// RUN: zero-opt %s --zero-partition-activations="tensor-parallel=2 world-size=2" -o %t
+// TWICE: error: is on other tiers already: zero-offload comes once
 // RUN: not zero-opt %s --zero-offload="offload-optimizer=disk" 2>&1 | FileCheck %s --check-prefix=BAD
 
 // BAD: offload-optimizer: "disk" is not one of none, host, nvme
