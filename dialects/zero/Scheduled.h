@@ -18,6 +18,10 @@
 #include <functional>
 #include <optional>
 
+namespace zc {
+enum class Adders : uint8_t; // runtime/comm/Staging.h
+}
+
 namespace zc::zero {
 class BucketOp;
 
@@ -86,6 +90,8 @@ class ScheduleContext {
 public:
   explicit ScheduleContext(mlir::ModuleOp module);
   BucketOp bucketOf(mlir::FlatSymbolRefAttr name) const;
+  /// Who adds what is staged of a sum in `tier`.
+  Adders addersIn(Tier tier) const;
 
   mlir::ModuleOp module;
   Mesh mesh;

@@ -142,7 +142,8 @@ struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllRed
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());
     return {static_cast<int64_t>(allReduceStaging(membersOf(context), static_cast<uint64_t>(type.getNumElements()),
-                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())))),
+                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())),
+                                                  context.addersIn(Tier::device))),
             Tier::device};
   }
 };
@@ -162,10 +163,10 @@ struct ReduceScatterModel : ScheduledOp::ExternalModel<ReduceScatterModel, graph
   }
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());
-    return {
-        static_cast<int64_t>(reduceScatterStaging(membersOf(context), static_cast<uint64_t>(type.getNumElements()),
-                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())))),
-        Tier::device};
+    return {static_cast<int64_t>(reduceScatterStaging(
+                membersOf(context), static_cast<uint64_t>(type.getNumElements()),
+                static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())), context.addersIn(Tier::device))),
+            Tier::device};
   }
 };
 

@@ -29,6 +29,10 @@ BucketOp ScheduleContext::bucketOf(FlatSymbolRefAttr name) const {
   return cast<BucketOp>(buckets.lookup(name.getValue()));
 }
 
+Adders ScheduleContext::addersIn(Tier tier) const {
+  return tier == Tier::device && graph::targetOf(module) == Target::cuda ? Adders::devices : Adders::hosts;
+}
+
 //===-- what it takes ---------------------------------------------------------===//
 
 Work StorageOp::getWork() { return Work::address(); }
@@ -82,16 +86,17 @@ static std::pair<uint64_t, uint64_t> summed(BufferType type) {
 }
 
 /// What peers send of a sum is staged beside what is summed.
-Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &) {
+Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &context) {
   auto [whole, size] = summed(getBuffer().getType());
   uint64_t elements = summed(getShard().getType()).first, members = whole / elements;
-  return {static_cast<int64_t>(reduceScatterStaging(members, elements, size)), getBuffer().getType().getTier()};
+  const Tier tier = getBuffer().getType().getTier();
+  return {static_cast<int64_t>(reduceScatterStaging(members, elements, size, context.addersIn(tier))), tier};
 }
 
 static Workspace stagingOfSum(const ScheduleContext &context, ArrayAttr axes, uint64_t elements, uint64_t size,
                               Tier tier) {
   auto members = static_cast<uint64_t>(context.mesh.size(axesOf(axes, context.mesh)));
-  return {static_cast<int64_t>(allReduceStaging(members, elements, size)), tier};
+  return {static_cast<int64_t>(allReduceStaging(members, elements, size, context.addersIn(tier))), tier};
 }
 
 Workspace AllReduceOp::getWorkspace(const ScheduleContext &context) {

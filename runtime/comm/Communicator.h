@@ -67,7 +67,8 @@ struct ReduceScatterOptions {
   bool accumulate = false;
   TrafficClass traffic = TrafficClass::none;
   AxisSet axes = AxisSet::all();
-  void *workspace = nullptr; ///< of reduceScatterStaging() bytes (Staging.h), where sums are staged
+  void *workspace = nullptr;   ///< where sums are staged,
+  uint64_t workspaceBytes = 0; ///< of reduceScatterStaging() bytes (Staging.h) or more
 };
 
 /// output[i] = (sum over members p, in order, of input_p[i]) * scale, the same bits on every member. Types and
@@ -80,7 +81,8 @@ struct AllReduceOptions {
   double scale = 1;
   TrafficClass traffic = TrafficClass::none;
   AxisSet axes = AxisSet::all();
-  void *workspace = nullptr; ///< of allReduceStaging() bytes (Staging.h), where sums are staged
+  void *workspace = nullptr;   ///< where sums are staged,
+  uint64_t workspaceBytes = 0; ///< of allReduceStaging() bytes (Staging.h) or more
 };
 
 /// On member q: output[p*bytes, (p+1)*bytes) = member p's input[q*bytes, (q+1)*bytes). Input and output do not overlap.

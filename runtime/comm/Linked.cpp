@@ -65,7 +65,7 @@ Status LinkedCollectives::sumPiece(AxisSet axes, const Sum &sum, uint64_t offset
 Status LinkedCollectives::sumParts(AxisSet axes, const Sum &sum, Lane &lane) {
   // Each piece is a call of the host's: all of the staging is one. What has one member is not staged.
   const auto members = static_cast<uint64_t>(membersOf(axes));
-  const uint64_t staged = kStagedPieces * stagedElements(members, sum.part, unsignedSize(sum.ordered.inputType)),
+  const uint64_t staged = sum.stagedBytes / (members * unsignedSize(sum.ordered.inputType)),
                  pieceElements = members == 1 ? sum.part : std::min(staged, sum.part);
   for (uint64_t offset = 0; offset < sum.part; offset += pieceElements)
     ZC_RETURN_IF_ERROR(sumPiece(axes, sum, offset, pieceElements, lane));
@@ -83,6 +83,7 @@ Status LinkedCollectives::reduceScatter(const Call &call, const ReduceScatterOpt
   sum.part = options.elements;
   sum.elements = options.elements * static_cast<uint64_t>(membersOf(call.axes));
   sum.staging = static_cast<char *>(options.workspace);
+  sum.stagedBytes = options.workspaceBytes;
   return sumParts(call.axes, sum, lane);
 }
 
@@ -96,6 +97,7 @@ Status LinkedCollectives::allReduce(const Call &call, const AllReduceOptions &op
   sum.input = static_cast<const char *>(options.input);
   sum.elements = options.elements;
   sum.staging = static_cast<char *>(options.workspace);
+  sum.stagedBytes = options.workspaceBytes;
   if (whole <= kSmallSum) { // everybody gets all inputs
     inputs.resize(static_cast<size_t>(count));
     for (int member = 0; member < count; ++member) {

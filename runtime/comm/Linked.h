@@ -31,6 +31,7 @@ private:
     const char *input;
     uint64_t part, elements;
     char *staging;
+    uint64_t stagedBytes;
     uint64_t startOf(uint64_t member) const { return std::min(member * part, elements); }
   };
   Status sumParts(AxisSet axes, const Sum &sum, Lane &lane);

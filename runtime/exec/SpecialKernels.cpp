@@ -62,6 +62,7 @@ public:
     options.inputType = p.spec.operands[0].dtype;
     options.outputType = p.spec.operands[1].dtype;
     options.scale = p.spec.getReal("scale", 1);
+    options.workspaceBytes = static_cast<uint64_t>(p.spec.workspace);
   }
   static uint64_t staging(const SpecialParts &p) {
     return reduceScatterStaging(p.members(), elementsOf(p), static_cast<uint64_t>(sizeOf(p.spec.operands[0].dtype)));
@@ -86,6 +87,7 @@ public:
     options.elements = elementsOf(p);
     options.type = p.spec.operands[0].dtype;
     options.scale = p.spec.getReal("scale", 1);
+    options.workspaceBytes = static_cast<uint64_t>(p.spec.workspace);
   }
   static uint64_t staging(const SpecialParts &p) {
     return allReduceStaging(p.members(), elementsOf(p), static_cast<uint64_t>(sizeOf(p.spec.operands[0].dtype)));

@@ -50,6 +50,7 @@ const std::pair<const char *, Collective> kCollectives[] = {
        options.output = b.out.data();
        options.elements = part;
        options.workspace = b.staging.data();
+       options.workspaceBytes = b.staging.size();
        return comm.reduceScatter(options);
      }},
 };

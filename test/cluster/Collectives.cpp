@@ -75,6 +75,7 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.axes = c.axes;
     std::vector<char> staging(reduceScatterStaging(members, c.elements, static_cast<uint64_t>(sizeOf(c.type))));
     options.workspace = staging.data();
+    options.workspaceBytes = staging.size();
     status = comm.reduceScatter(options);
     if (c.inPlace)
       return status.ok() ? Result<std::vector<char>>({in.begin() + static_cast<ptrdiff_t>(me * part),
@@ -92,6 +93,7 @@ Result<std::vector<char>> perform(Communicator &comm, const Case &c) {
     options.axes = c.axes;
     std::vector<char> staging(allReduceStaging(members, options.elements, static_cast<uint64_t>(sizeOf(c.type))));
     options.workspace = staging.data();
+    options.workspaceBytes = staging.size();
     status = comm.allReduce(options);
     if (c.inPlace)
       out = in;

@@ -43,7 +43,7 @@ std::vector<float> values(int rank, int round) {
 constexpr uint64_t kStaged = 4 * kStagedBytes;
 
 /// The collectives of a round on `comm`, whose buffers are `in` and the three of `out`, one behind the other.
-Status collectives(Communicator &comm, float *in, float *out, void *work, AxisSet axes) {
+Status collectives(Communicator &comm, float *in, float *out, void *work, uint64_t workBytes, AxisSet axes) {
   auto members = uint64_t(comm.mesh().size(axes));
   AllGatherOptions gather{in, out, kWhole / members * sizeof(float)};
   gather.axes = axes;
@@ -56,12 +56,14 @@ Status collectives(Communicator &comm, float *in, float *out, void *work, AxisSe
   scatter.accumulate = true;
   scatter.axes = axes;
   scatter.workspace = work;
+  scatter.workspaceBytes = workBytes;
   ZC_RETURN_IF_ERROR(comm.reduceScatter(scatter));
   AllReduceOptions reduce;
   reduce.input = reduce.output = in;
   reduce.elements = kWhole;
   reduce.axes = axes;
   reduce.workspace = work;
+  reduce.workspaceBytes = workBytes;
   ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
   reduce.elements = 101; // a small one
   ZC_RETURN_IF_ERROR(comm.allReduce(reduce));
@@ -80,7 +82,7 @@ Outputs onHost(const Mesh &mesh) {
     std::vector<float> out(3 * kWhole);
     for (int round = 0; round < kRounds; ++round) {
       std::vector<float> in = values(comm.rank(), round);
-      ZC_RETURN_IF_ERROR(collectives(comm, in.data(), out.data(), nullptr, kAxes[round % 3]));
+      ZC_RETURN_IF_ERROR(collectives(comm, in.data(), out.data(), nullptr, 0, kAxes[round % 3]));
       outputs[size_t(comm.rank())].insert(outputs[size_t(comm.rank())].end(), out.begin(), out.end());
     }
     return {};
@@ -91,11 +93,12 @@ Outputs onHost(const Mesh &mesh) {
 
 using Devices = std::vector<std::unique_ptr<Device>>; // by rank; they outlive what peers copy from them
 
-Status onStream(Communicator &comm, uint64_t seed, Devices &devices, std::vector<float> &outputs) {
+Status onStream(Communicator &comm, uint64_t seed, Devices &devices, std::vector<float> &outputs,
+                uint64_t staged = kStaged) {
   std::unique_ptr<Device> &device = devices[size_t(comm.rank())];
   device = makeFakeDevice(registry(), {seed, comm.rank()});
   constexpr uint64_t kIn = kWhole * sizeof(float), kOut = 3 * kIn;
-  auto memory = device->allocate(kIn + kOut + kStaged), pinned = device->allocatePinned(kRounds * (kIn + kOut));
+  auto memory = device->allocate(kIn + kOut + staged), pinned = device->allocatePinned(kRounds * (kIn + kOut));
   ZC_RETURN_IF_ERROR(memory.status());
   ZC_RETURN_IF_ERROR(pinned.status());
   auto stream = device->makeStream();
@@ -110,7 +113,7 @@ Status onStream(Communicator &comm, uint64_t seed, Devices &devices, std::vector
     // What peers still read of the last round may not be written before they have.
     ZC_RETURN_IF_ERROR((*stream)->copy(in, fed + uint64_t(round) * kWhole, kIn));
     comm.enqueueOn(lane->get());
-    Status status = collectives(comm, in, out, out + 3 * kWhole, kAxes[round % 3]);
+    Status status = collectives(comm, in, out, out + 3 * kWhole, staged, kAxes[round % 3]);
     comm.enqueueOn(nullptr);
     ZC_RETURN_IF_ERROR(status);
     ZC_RETURN_IF_ERROR((*stream)->copy(got + uint64_t(round) * 3 * kWhole, out, kOut));
@@ -290,10 +293,10 @@ TEST(Lane, MarksAreLeftWhileAFailedCallLooksAtThem) {
 
 /// As onStream, over messages: a plan says along which axes.
 static Status linked(Communicator &comm, LinksDouble::Job &job, const planpb::Plan &plan, uint64_t seed,
-                     Devices &devices, std::vector<float> &outputs) {
+                     Devices &devices, std::vector<float> &outputs, uint64_t staged = kStaged) {
   comm.link(std::make_unique<LinksDouble>(job, comm.mesh(), comm.rank()));
   ZC_RETURN_IF_ERROR(linkDevices(comm, *makeFakeDevice(registry(), {}), plan));
-  return onStream(comm, seed, devices, outputs);
+  return onStream(comm, seed, devices, outputs, staged);
 }
 
 /// A plan with a collective along each of kAxes.
@@ -325,6 +328,31 @@ TEST(Links, GiveTheHostsBitsWhateverTheOrder) {
       ASSERT_EQ(job.called[size_t(rank)], job.called[0]);
     EXPECT_EQ(job.opened, std::set<uint8_t>({mesh.all().asBits(), AxisSet::of(0).asBits(), AxisSet::of(1).asBits()}));
   }
+}
+
+/// Each exchange is a call of the host's: where a plan gives more staging there are fewer, and the bits are the same.
+TEST(Links, MoreStagingIsFewerExchanges) {
+  Mesh mesh = Mesh::ofNodes(kWorld, 2);
+  planpb::Plan plan = planOf(mesh);
+  Outputs expected = onHost(mesh);
+  constexpr uint64_t kPieces = 9;
+  size_t exchanges[2] = {};
+  for (bool isAmple : {false, true}) {
+    Outputs outputs(kWorld);
+    LinksDouble::Job job(kWorld);
+    Devices devices(kWorld);
+    const uint64_t staged = isAmple ? reduceScatterStaging(kWorld, kPart, sizeof(float), Adders::devices)
+                                    : kWorld * (kPart / kPieces) * sizeof(float);
+    Status status = runJob(mesh, [&](Communicator &comm) {
+      return linked(comm, job, plan, 3, devices, outputs[size_t(comm.rank())], staged);
+    });
+    ASSERT_TRUE(status.ok()) << render(status.error());
+    EXPECT_EQ(outputs, expected);
+    for (auto [axes, messages] : job.called[0])
+      exchanges[isAmple] += messages > 0;
+  }
+  // Two sums in each round; along an axis of two members parts and pieces are twice as large.
+  EXPECT_EQ(exchanges[0] - exchanges[1], kRounds * 2 * (kPieces - 1));
 }
 
 TEST(Links, AFailureEndsWhatIsOnItsWay) {
