@@ -6,7 +6,7 @@ import math
 import pathlib
 import tempfile
 
-from . import programs, record, state
+from . import programs, record, rewriting, state
 from .errors import BAD_INPUT, MISMATCH, UNSUPPORTED, ZeroError, need
 from .tasks import without_dropout
 
@@ -17,7 +17,8 @@ NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as 
 MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
-DTYPES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}  # numpy's, safetensors'
+DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "bool": "BOOL", "uint8": "U8",
+          "uint16": "U16", "uint32": "U32", "uint64": "U64"}  # numpy's, safetensors'
 
 
 def write_batch(path, batch):
@@ -25,13 +26,22 @@ def write_batch(path, batch):
     numpy = need("numpy", "exporting")
     header, blobs, at = {}, [], 0
     for name, tensor in batch.items():
-        array = numpy.ascontiguousarray(tensor.detach().cpu().numpy())
-        header[name] = {"dtype": DTYPES[str(array.dtype)], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        array = numpy.ascontiguousarray(bits(tensor.detach().cpu()).numpy())
+        header[name] = {"dtype": "BF16" if is_bfloat16(tensor) else DTYPES[str(array.dtype)], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
         blobs.append(array.tobytes())
     head = json.dumps(header).encode()
     head += b" " * (-len(head) % 8)
     pathlib.Path(path).write_bytes(len(head).to_bytes(8, "little") + head + b"".join(blobs))
+
+
+def is_bfloat16(tensor):
+    return str(tensor.dtype) == "torch.bfloat16"
+
+
+def bits(tensor):
+    """What numpy has a type for."""
+    return tensor.contiguous().view(need("torch", "exporting").int16) if is_bfloat16(tensor) else tensor.resolve_conj().resolve_neg()
 
 
 def read_weights(path):
@@ -84,11 +94,12 @@ def step_of(twin, batch):
     """torch_step, of a module that is left as the step leaves it."""
     torch = need("torch", "exporting")
     twin.zero_grad()
-    loss = twin(*batch.values())
+    with rewriting.without_dropout(torch):
+        loss = twin(*batch.values())
     if loss.requires_grad:
         loss.backward()
     (inner,) = twin.children()
-    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.clone()).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
+    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
     return float(loss.detach()), gradients
 
 

@@ -14,7 +14,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, graph, outputs, programs, record, rewriting, state
+from . import adapters, draws, functions, graph, outputs, programs, record, rewriting, state
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -25,7 +25,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     """Writes `model`'s training graph to `path`; returns the record that is in the file.
 
     batch: {input: tensor}, the batch dimension first, at least 2 rows; integers are int64. The graph's inputs have these names.
-    loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss` or its "loss".
+    loss: loss(model, batch) -> scalar tensor; without it the model's output, its `.loss`, its "loss" or the only scalar of a tuple.
     exporter: "torchscript" or "dynamo"; without it the first that works. check=False skips the comparison with torch.
     notes: a function of a line of text: what was changed, found out and compared; without it they are written on stderr.
     fixed_batch: the graph has the batch's number of rows and no other, as where a loss compares each row with all others.
@@ -44,11 +44,13 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
 
 def export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch):
     """export, of a model whose modules train or evaluate as they are to."""
-    torch, onnx, rows = need("torch", "exporting"), need("onnx", "exporting"), check_batch(batch)
+    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
     state.refuse(model)
-    try_out(wrapper, batch, notes)
-    first, problems, fixed = None, [], []
+    drawn, own = try_out(wrapper, batch, notes)
+    first, problems, fixed, drawn = None, [], [], [] if getattr(loss, "is_fixed", False) else drawn
+    if drawn:
+        notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
     # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
     low = checking.towards(batch, True) if check and task is None else batch
     traced = low if low is not batch and checking.computes(wrapper, low) else batch
@@ -57,9 +59,12 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             raise ZeroError(USAGE, f'there is no exporter "{name}"', help="exporters: " + ", ".join(EXPORTERS))
         try:
             fixed.clear()
-            proto = trace(name, wrapper, traced, fixed_batch, fixed)
+            with functions.traced(own):
+                proto = trace(name, wrapper, traced, fixed_batch, fixed)
             for place in fixed:
                 notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
+            if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
+                raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
             restore_buffers(proto, model)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
@@ -71,12 +76,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".zero-export-", dir=folder) as temporary:
                 files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
-                if check and drops_paths(model):  # random, and no Dropout node that a flag would switch off
-                    export(checking.without_any_dropout(checking.duplicate(model)), batch, pathlib.Path(temporary) / "twin.onnx", loss, name, True, task,
-                           lambda text: notes("without stochastic depth: " + text) if text.startswith("loss") else None, fixed_batch)
-                elif check:
-                    notes(checking.compare(wrapper, files[0], batch, None if fixed_batch else rows,
-                                           checking.towards(batch, False) if task is None else None))
+                if check:
+                    compare(model, wrapper, batch, files[0], loss, name, task, notes, fixed_batch, bool(drawn))
                 for file in reversed(files):  # the model last: whoever finds it finds its data
                     outputs.put(file, folder / file.name)
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
@@ -85,7 +86,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or path)) from problem
         except Exception as problem:  # whatever torch's exporters throw
             if fixed and isinstance(problem, ZeroError):
-                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone"
+                meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
+                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, len(x) by x.shape[0]" + meant
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem
             notes(f"the exporter {problems[-1]}")
@@ -93,10 +95,31 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems), help=help) from first
 
 
+def compare(model, wrapper, batch, file, loss, exporter, task, notes, fixed_batch, draws_numbers):
+    """`file` with torch; where something is drawn, an export of a twin that draws nothing."""
+    def other(twin, what, loss):
+        try:
+            export(twin, batch, file.with_name("twin.onnx"), loss, exporter, True, task, lambda text: notes(f"{what}: {text}") if text.startswith("loss") else None,
+                   fixed_batch)
+        except ZeroError as problem:
+            raise problem.__cause__ if isinstance(problem.__cause__, ZeroError) else problem
+
+    if drops_paths(model):  # random, and no Dropout node that a flag would switch off
+        other(checking.without_any_dropout(checking.duplicate(model)), "without stochastic depth", loss)
+    elif draws_numbers:
+        other(model, "with fixed numbers in the place of drawn ones", draws.fixed(loss))
+    else:
+        notes(checking.compare(wrapper, file, batch, None if fixed_batch else check_batch(batch), checking.towards(batch, False) if task is None else None))
+
+
 def check_batch(batch):
     torch = need("torch", "exporting")
     if not isinstance(batch, dict) or not batch or not all(isinstance(value, torch.Tensor) and value.dim() >= 1 for value in batch.values()):
         raise ZeroError(USAGE, "the batch must be a dict of tensors, each with the batch dimension first")
+    for name, value in batch.items():
+        if value.is_complex() or value.is_quantized or value.layout != torch.strided:
+            raise ZeroError(UNSUPPORTED, f"the input {name!r} is {'sparse' if value.layout != torch.strided else value.dtype}",
+                            help="torch.view_as_real makes floats of complex numbers, to_dense() whole tensors of sparse ones; in the model the other way round")
     rows = {name: value.shape[0] for name, value in batch.items()}
     if len(set(rows.values())) != 1 or min(rows.values()) < 2:
         raise ZeroError(USAGE, f"the inputs must have the same number of rows, at least 2; they have {rows}",
@@ -117,14 +140,21 @@ def wrap(model, names, loss):
             batch = dict(zip(names, inputs))
             inner = getattr(self, INNER)  # of a copy of the wrapper, the copy
             result = loss(inner, batch) if loss else inner(**batch)
+            given = type(result).__name__ if not isinstance(result, torch.Tensor) else f"tensor of shape {list(result.shape)}"
             if not isinstance(result, torch.Tensor):
-                result = result["loss"] if isinstance(result, dict) else getattr(result, "loss", None)
-            if result is None or result.dim() != 0:
-                raise ZeroError(USAGE, "the model gives no scalar loss for this batch",
+                result = result.get("loss") if isinstance(result, dict) else getattr(result, "loss", None) if hasattr(result, "loss") else only_scalar(torch, result)
+            if not isinstance(result, torch.Tensor) or result.dim() != 0:
+                raise ZeroError(USAGE, f"the model gives no scalar loss for this batch but a {given}",
                                 help="give labels in the batch, or loss=function(model, batch)")
             return result
 
     return Loss()
+
+
+def only_scalar(torch, result):
+    """Of a tuple the one scalar in it; None where it has none, or several."""
+    scalars = [x for x in result if isinstance(x, torch.Tensor) and x.dim() == 0 and x.is_floating_point()] if isinstance(result, (tuple, list)) else []
+    return scalars[0] if len(scalars) == 1 else None
 
 
 @contextlib.contextmanager
@@ -138,16 +168,19 @@ def training(model, notes):
 
 
 def try_out(wrapper, batch, notes):
-    """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault."""
+    """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, and
+    which functions of its own multiply gradients."""
     said = []
     with quiet():
         twin = checking.duplicate(wrapper)
-        versions = {id(b): (b, b._version) for b in twin.buffers()}  # held, so that no other gets its id
+        versions = {id(b): (b, b._version) for b in [*twin.buffers(), *twin.parameters()]}  # held, so that no other gets its id
         try:
-            twin(*batch.values())
-            changed = changed_buffers(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+            with draws.watched() as drawn, functions.watched() as own:
+                twin(*batch.values())
+            changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+            del twin, versions  # as large as the model
+            changed = changed or written_to(wrapper, batch)
             if not changed:
-                del twin
                 checking.repeats(wrapper, batch, said.append)
         except ZeroError:
             raise
@@ -157,20 +190,38 @@ def try_out(wrapper, batch, notes):
     for text in said:
         notes(text)
     if changed:
-        raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, changed[:8])),
-                        help="of the modules' state only batch norms' running statistics are trained; a module in eval mode, which leaves its state alone, is exported so")
+        of_parameters = sorted(set(changed) & set(dict(getattr(wrapper, INNER).named_parameters())))
+        raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or changed)[:8])),
+                        help="parameters change by the optimizer alone: norms of rows (max_norm), moving averages and clipping are not in a step" if of_parameters else
+                        "of the modules' state only batch norms' running statistics are trained; a module in eval mode, which leaves its state alone, is exported so")
+    return list(dict.fromkeys(drawn)), own
 
 
-def changed_buffers(model, after, versions):
-    """Names of the buffers that a forward pass has written to, other than batch norms'. `versions`: by id, each with torch's count of writes before it; a
-    vector of spectral_norm's that has converged is written with the values that it had, until the weight moves."""
+def changed_state(model, after, versions):
+    """Names of the buffers and parameters that a forward pass has written to, other than batch norms' statistics. `versions`: by id, each with torch's count
+    of writes before it; a vector of spectral_norm's that has converged is written with the values that it had, until the weight moves."""
     torch = need("torch", "exporting")
     handled = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for buffer, _ in module.named_buffers(recurse=False)}
-    now = dict(after.named_buffers())
-    same = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
-    return [name for name, b in model.named_buffers() if name not in handled and name in now and
-            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same(b, now[name]))]
+    state = lambda module: {**dict(module.named_buffers()), **dict(module.named_parameters())}
+    same, now = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), state(after)
+    return [name for name, value in state(model).items() if name not in handled and name in now and
+            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same(value, now[name]))]
+
+
+def written_to(wrapper, batch):
+    """Names of the parameters that a forward pass writes to once they have moved: a norm of what has that norm is no change."""
+    torch = need("torch", "exporting")
+    twin = checking.duplicate(wrapper)
+    inner = getattr(twin, INNER)
+    with torch.no_grad():
+        for p in inner.parameters():
+            p.mul_(3)
+        with contextlib.suppress(Exception):  # whatever a model says of such weights
+            twin(*batch.values())
+        now = dict(inner.named_parameters())
+        return [name for name, p in getattr(wrapper, INNER).named_parameters() if name in now and now[name].shape == p.shape and
+                not torch.allclose(p * 3, now[name], rtol=0, atol=0, equal_nan=True)]
 
 
 def reached(wrapper, model, batch):
@@ -225,10 +276,14 @@ def closed(descriptor):
         os.close(kept)
 
 
+def output_name(batch):
+    return next(name for name in ("loss", "loss_", "loss__") if name not in batch)
+
+
 def torchscript(torch, wrapper, batch, path, fixed_batch):
     with detach_kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
         torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
-                          training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=["loss"],
+                          training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=[output_name(batch)],
                           dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
 
 
@@ -244,7 +299,7 @@ def detach_kept(torch, opset):
 
 def dynamo(torch, wrapper, batch, path, fixed_batch):
     torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=True, opset_version=20, optimize=False, verbose=False,
-                      external_data=size(wrapper) > EXTERNAL, input_names=list(batch), output_names=["loss"],
+                      external_data=size(wrapper) > EXTERNAL, input_names=list(batch), output_names=[output_name(batch)],
                       dynamic_shapes=None if fixed_batch else (tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
 
 
@@ -266,8 +321,8 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
-                                   w.filename != rewriting.__file__ and
-                                   str(w.message).startswith("Converting a tensor to a Python"))
+                                   not w.filename.startswith(os.path.dirname(__file__) + os.sep) and
+                                   str(w.message).startswith(("Converting a tensor to a Python", "Using len to get tensor shape")))
             with torch.no_grad():
                 for name, b in wrapper.named_buffers():
                     if name in before and b.shape == before[name].shape:

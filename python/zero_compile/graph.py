@@ -4,6 +4,7 @@ What the exporters do to names and parameters is in docs/onnx.md, "What exporter
 from .errors import UNSUPPORTED, ZeroError, need
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
+PLAIN = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")  # types that numpy and ONNX have
 KEPT_OF_NODES = ("pkg.torch.onnx.fx_node", "pkg.onnxscript.rewriter.rule_name")
 
 
@@ -44,7 +45,12 @@ def adopt(proto, model, prefix, with_gradient):
     for name in unused:  # no node reads it; it comes home from here
         graph.initializer.append(onnx.numpy_helper.from_array(parameters[name].detach().numpy(), name))
     present = {tensor.name for tensor in graph.initializer}
-    buffers = {name for name, _ in model.named_buffers()} & present
+    buffers = {name for name, _ in model.named_buffers()}
+    for name, value in model.state_dict().items():  # a count of batches, say: load_state_dict wants what the graph does not
+        if name in buffers and name not in present and str(value.dtype).removeprefix("torch.") in PLAIN:
+            graph.initializer.append(onnx.numpy_helper.from_array(value.detach().numpy(), name))
+            present.add(name)
+    buffers &= present
     kinds = {name: "PARAMETER" if parameters[name].requires_grad and name not in unused else "FROZEN" for name in groups if name in present}
     describe(proto, {**kinds, **dict.fromkeys(buffers, "BUFFER")})
     return {"frozen": [n for n in groups if not parameters[n].requires_grad], "unused": unused,
@@ -56,7 +62,9 @@ def adopt(proto, model, prefix, with_gradient):
 def rearranged(graph, parameter):
     """The initializer that holds exactly this parameter's values, or their transpose, under a name the exporter made; a transposed
     one is given torch's layout again, with a Transpose behind it."""
-    numpy, onnx = need("numpy", "exporting"), need("onnx", "exporting")
+    numpy, onnx, torch = need("numpy", "exporting"), need("onnx", "exporting"), need("torch", "exporting")
+    if parameter.dtype != torch.float32:
+        return []
     values = parameter.detach().numpy()
     if values.size < 2 or (values == values.flat[0]).all():
         return []  # equal to any other fresh bias or scale: no evidence
@@ -76,11 +84,11 @@ def rearranged(graph, parameter):
 
 def apply_names(graph, renamed):
     """Renames initializers; of several that become one, the first stays."""
-    own = set(renamed.values())
-    taken = {output for node in graph.node for output in node.output} | {i.name for i in graph.input}
-    taken |= {t.name for t in graph.initializer if t.name not in renamed}
-    if own & taken:
-        raise ZeroError(UNSUPPORTED, f"a value of the graph has the name of parameter {min(own & taken)!r}")
+    own, inputs = set(renamed.values()), {i.name for i in graph.input}
+    if own & inputs:
+        raise ZeroError(UNSUPPORTED, f"an input of the batch has the name of parameter {min(own & inputs)!r}", help="give the input another name")
+    taken = {output for node in graph.node for output in node.output} | {t.name for t in graph.initializer if t.name not in renamed}
+    make_way(graph, {name: f"{name}.of_graph" for name in own & taken})
     kept, seen = [], set()
     for tensor in graph.initializer:
         tensor.name = renamed.get(tensor.name, tensor.name)
@@ -92,6 +100,15 @@ def apply_names(graph, renamed):
         del graph.initializer[:]
         graph.initializer.extend(copies)
     rename_uses(graph, renamed)
+
+
+def make_way(graph, others):
+    """Gives values that have a parameter's name another."""
+    rename_uses(graph, others)
+    for node in graph.node:
+        node.output[:] = [others.get(name, name) for name in node.output]
+    for each in [*graph.initializer, *graph.value_info]:
+        each.name = others.get(each.name, each.name)
 
 
 def rename_uses(graph, renamed):

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 
+from . import draws, matrices, recurrent, scattering, special
 from .errors import need
 
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
@@ -90,8 +91,10 @@ def answering(torch):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
-    answers = {**stand_ins(torch), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
-    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")]
+    answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
+    for room in (matrices, recurrent, scattering, special):
+        answers |= room.stand_ins(torch)
+    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__")]
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -104,6 +107,25 @@ def answering(torch):
             return result.detach() if stops and not is_in_place(function) else result
 
     return Answering()
+
+
+def without_dropout(torch):
+    """A mode in which the functions of dropout, which no module's number switches off, leave nothing out."""
+    from torch.overrides import TorchFunctionMode
+    functional = torch.nn.functional
+    drops = {functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d, functional.alpha_dropout,
+             functional.feature_alpha_dropout, torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout}
+
+    class WithoutDropout(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            if function in drops:
+                return kwargs["input"] if "input" in kwargs else args[0]
+            if function is functional.scaled_dot_product_attention:
+                args, kwargs = args[:4], {**dict(zip(("is_causal",), args[5:])), **kwargs, "dropout_p": 0.0}
+            return function(*args, **kwargs)
+
+    return WithoutDropout()
 
 
 @contextlib.contextmanager
@@ -164,6 +186,34 @@ def stand_ins(torch):
     def bucketize(input, boundaries, *, out_int32=False, right=False):
         return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
+    def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+        """Each row's gradient by how often it is looked up."""
+        if not scale_grad_by_freq:
+            return NotImplemented
+        rows, places = functional.embedding(input, weight, padding_idx), input.flatten()
+        often = torch.zeros(weight.shape[0]).scatter_add(0, places, torch.ones_like(places, dtype=torch.float32))[input].unsqueeze(-1)
+        return rows.detach() + (rows - rows.detach()) / often
+
+    def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+        """Without running statistics."""
+        if running_mean is not None or not training:
+            return NotImplemented
+        others = [0, *range(2, input.dim())]
+        centred = input - input.mean(others, keepdim=True)
+        result = centred * (centred.square().mean(others, keepdim=True) + eps).rsqrt()
+        wide = lambda x: x.reshape(-1, *[1] * (input.dim() - 2))
+        result = result if weight is None else result * wide(weight)
+        return result if bias is None else result + wide(bias)
+
+    def of_channels(dimensions):
+        """A dropout of whole channels: of a 1 for each."""
+        def drop(input, p=0.5, training=True, inplace=False):
+            if input.dim() not in dimensions or not training:
+                return NotImplemented
+            return input * functional.dropout(torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1]), p).reshape(
+                *input.shape[:2], *[1] * (input.dim() - 2))
+        return drop
+
     def fill_diagonal_(input, fill_value, wrap=False):
         if wrap or input.dim() != 2:
             return NotImplemented
@@ -210,5 +260,6 @@ def stand_ins(torch):
 
     return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.cdist: cdist,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss,
-            functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss,
+            functional.batch_norm: batch_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
+            functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)), functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss,
             tensor.mT.__get__: lambda x: x.transpose(-2, -1)}

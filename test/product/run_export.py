@@ -171,6 +171,39 @@ def detached():
         expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}, {ranks} ranks")
 
 
+class Named(torch.nn.Module):
+    """Parameters called as values of graphs are, an input called as the loss; a tuple with one scalar; buffers that no loss reads; inputs of few bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.mul, self.add, self.linear = (torch.nn.Parameter(torch.randn(shape)) for shape in ((6,), (3,), (3, 6)))
+        self.norm, self.table = torch.nn.BatchNorm1d(6), torch.nn.Embedding(4, 6, sparse=True)
+        self.register_buffer("idle", torch.arange(5))
+
+    def forward(self, x, half, kind, loss):
+        h = self.norm(x.float() * self.mul + half.float() + self.table(kind.long()))
+        z = functional.linear(h, self.linear) + self.add
+        return z, functional.cross_entropy(z, loss)
+
+
+def names_and_types():
+    """What goes home is all that load_state_dict wants."""
+    torch.manual_seed(0)
+    batch = {"x": torch.randn(6, 6).half(), "half": torch.randn(6, 6).bfloat16(), "kind": torch.randint(0, 4, (6,)).to(torch.int16),
+             "loss": torch.randint(0, 3, (6,))}
+    for exporter in exporting.EXPORTERS:
+        model, path, data = Named(), suite.dir / f"named-{exporter}.onnx", suite.dir / "named.safetensors"
+        with silent():
+            zero_compile.export(model, batch, path, exporter=exporter)
+        check.write_batch(data, batch)
+        plan = suite.compile(path, suite.dir / "named.plan", "--dim", "batch=6", "--optimizer", "sgd", "--lr", 0.1)
+        got = [m["loss"] for m in suite.train(plan, suite.dir / f"named-{exporter}", "--data", data, "--steps", 3)]
+        expected = torch_steps(torch.optim.SGD(model.parameters(), lr=0.1), 3 * [batch], lambda batch: model(**batch)[1])
+        expect(all(abs(a - b) < 1e-5 * b for a, b in zip(got, expected)), f"{got} instead of {expected}")
+        state, _ = zero_compile.import_weights(suite.dir / f"named-{exporter}")
+        Named().load_state_dict({name: torch.from_numpy(value.copy()) for name, value in state.items()})
+
+
 def function_of_a_module():
     (suite.dir / "my_module.py").write_text("""
 import torch
@@ -348,7 +381,7 @@ def different_loss():
             return (x * self.w * float(torch.rand(()))).sum()  # a constant of the trace
 
     with raises(10, "differs from torch"):
-        zero_compile.export(Sampled(), {"x": torch.randn(2, 3)}, suite.dir / "sampled.onnx")
+        zero_compile.export(Sampled(), {"x": torch.randn(2, 3)}, suite.dir / "sampled.onnx", exporter="torchscript")
     expect(not list(suite.dir.glob("*sampled*")), "a file was left")
 
 
@@ -362,8 +395,13 @@ def bad_batches():
         zero_compile.export(model, (batch["ids"], batch["labels"]), suite.dir / "x.onnx")
     with raises(2, "no torch.nn.Module but a function"):
         zero_compile.export(make, batch, suite.dir / "x.onnx")
-    with raises(2, "no scalar loss"):
+    with raises(2, "no scalar loss", "tensor of shape [2, 3]"):
         zero_compile.export(torch.nn.Linear(4, 3), {"input": torch.randn(2, 4)}, suite.dir / "x.onnx")
+    with raises(4, "'ids' is torch.complex64", "view_as_real"):
+        zero_compile.export(model, {**batch, "ids": torch.complex(torch.randn(4, 8), torch.randn(4, 8))}, suite.dir / "x.onnx")
+    named, batch = Named(), {"mul": torch.randn(4, 6)}
+    with raises(4, "an input of the batch has the name of parameter 'mul'"):
+        zero_compile.export(named, batch, suite.dir / "x.onnx", loss=lambda model, batch: (batch["mul"] * model.mul).square().mean())
 
 
 def bad_modules_and_outputs():
@@ -478,7 +516,7 @@ def import_of_another_model():
     expect(abs(got - want) < 1e-5 * want, f"{got} instead of {want}")
 
 
-suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
+suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, names_and_types, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, newest_checkpoint, import_of_another_model)])
 suite.finish()

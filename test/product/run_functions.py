@@ -6,6 +6,7 @@ from product import beside_torch, expect, needs, quiet_torch, silent, suite
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
 import onnx
+import torch.utils.checkpoint
 import zero_compile
 from torch import nn
 from torch.nn import functional
@@ -118,6 +119,109 @@ def errors(h, given):
     return far / 100 + functional.huber_loss(h @ target.mT, torch.zeros(3, 3).expand(h.shape[0], -1, -1)) + functional.l1_loss(h, target)
 
 
+class Own(torch.autograd.Function):
+    """A sign, whose gradient is let through where its argument is small: a straight-through step, a spike's surrogate."""
+
+    @staticmethod
+    def forward(context, x, reach):
+        context.save_for_backward(x)
+        context.reach = reach
+        return x.sign()
+
+    @staticmethod
+    def backward(context, gradient):
+        (x,) = context.saved_tensors
+        return gradient * (x.abs() < context.reach).to(gradient.dtype), None
+
+
+class Turned(torch.autograd.Function):
+    @staticmethod
+    def forward(x, share):
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(context, inputs, output):
+        context.share = inputs[1]
+
+    @staticmethod
+    def backward(context, gradient):
+        return -context.share * gradient, None
+
+
+class Shares(torch.autograd.Function):
+    """A softmax whose backward, which is its own gradient, is no product element by element."""
+
+    @staticmethod
+    def forward(context, x):
+        y = x.softmax(-1)
+        context.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(context, gradient):
+        (y,) = context.saved_tensors
+        return y * (gradient - (gradient * y).sum(-1, keepdim=True))
+
+
+def own_backward(h, given):
+    return (Own.apply(h, 0.7) * h + Turned.apply(h, 0.3).exp() + Shares.apply(h)).square().mean()
+
+
+def recomputed(h, given):
+    again = torch.utils.checkpoint.checkpoint(lambda x: x.tanh() * x, h, use_reentrant=True)
+    return torch.utils.checkpoint.checkpoint(lambda x: (x @ x.mT).sigmoid(), again, use_reentrant=False).square().mean()
+
+
+def positive(h):
+    return h @ h.mT / 8 + torch.eye(3)
+
+
+def matrices(h, given):
+    """Unsymmetric ones whose largest pivot is not the first, and a distribution's."""
+    square = h[..., :3] + torch.tensor([[0.0, 3, 0], [0, 0, 3], [3, 0, 0]])
+    solved = torch.linalg.solve(square, h).square().mean() + torch.linalg.inv(square).square().mean() + torch.linalg.det(square).mean() / 30
+    drawn = torch.distributions.MultivariateNormal(pooled(h)[:, :3], covariance_matrix=positive(h)).log_prob(given["image"].flatten(1)[:, :3])
+    exponential = torch.matrix_exp(h[..., :3] / 2).square().mean()
+    return solved - drawn.mean() + exponential + torch.linalg.slogdet(square).logabsdet.mean() + torch.logdet(positive(h)).mean()
+
+
+def triangles(h, given):
+    lower = torch.linalg.cholesky(positive(h))
+    turned = torch.linalg.solve_triangular(lower.mT, h, upper=True).square().mean() + torch.linalg.solve_triangular(lower, h.mT, upper=False, left=False).mean()
+    return turned + torch.cholesky_solve(h, lower).square().mean()
+
+
+def gammas(h, given):
+    """On both sides of where the series begin, and of 0."""
+    wide = torch.cat([functional.softplus(h) + 0.05, 12 + h, -1.5 + 0.3 * h.tanh()], -1)
+    rates = functional.softplus(pooled(h)) + 0.5
+    drawn = torch.distributions.NegativeBinomial(rates[:, 0], logits=rates[:, 1]).log_prob(given["labels"].float())
+    return torch.lgamma(wide).mean() + torch.digamma(wide).mean() / 10 - drawn.mean() - torch.distributions.StudentT(rates[:, 2] + 1).log_prob(rates[:, 3]).mean()
+
+
+def middles(h, given):
+    return h.median(-1).values.square().mean() + h.kthvalue(3, 1)[0].mean() + h.quantile(0.3, 2).square().mean() + h.median(1, keepdim=True)[0].mean() + \
+        h.sort(dim=-1, stable=True, descending=True)[0][..., 0].mean() + h.transpose(0, 1).msort()[0].mean() + torch.hypot(h, h.detach() + 1).mean()
+
+
+def places(h, given):
+    to, base = (given["image"].flatten(1)[:, :24].view(-1, 3, 8) * 2).long().abs() % 8, torch.zeros_like(h)
+    kinds = sum(h.scatter_reduce(2, to, h.tanh(), kind, include_self=own).square().mean()
+                for kind, own in (("mean", True), ("mean", False), ("sum", False), ("amax", False), ("amin", False), ("prod", False)))
+    taken = torch.take_along_dim(h, to[:, :1], 2).square().mean() + torch.take_along_dim(h[:, :1], to, 2).mean()
+    return kinds + taken + base.index_add(2, torch.tensor([0, 1, 1]), h[..., :3], alpha=0.5).square().mean()
+
+
+def looked_up(h, given):
+    """A table whose gradient is divided by how often a row is looked up."""
+    rows = functional.embedding(given["word"] % 3, given["model"].centres, scale_grad_by_freq=True)
+    return (h * rows.mean(1, keepdim=True)).square().mean()
+
+
+def without_statistics(h, given):
+    return functional.batch_norm(h, None, None, h[0, :, 0] + 1, given["model"].centres[0, :3], training=True).pow(3).mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -127,6 +231,8 @@ FUNCTIONS = {
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
+    "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
+    "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }
@@ -137,6 +243,32 @@ NOT_IN_TORCHSCRIPT = ("smooth", "fold", "frequencies", "spectra", "zeros", "bord
 def beside(name, exporter, **options):
     torch.manual_seed(1)
     return beside_torch(suite, f"{name.replace(' ', '-')}-{exporter}", Model(FUNCTIONS[name]), batches(), exporter=exporter, fixed_batch=name in COMPARES_ROWS, **options)
+
+
+class Recurs(nn.Module):
+    """Dropout between the layers of recurrent ones, and of whole channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.long, self.gated = nn.LSTM(8, 6, 3, dropout=0.3, bidirectional=True, batch_first=True), nn.GRU(12, 5, 2, dropout=0.2, batch_first=True)
+        self.channels = nn.Dropout1d(0.2)
+
+    def forward(self, x, labels):
+        h, (_, cell) = self.long(x)
+        h, last = self.gated(self.channels(h))
+        return functional.cross_entropy(h.mean(1), labels) + last.square().mean() + cell.square().mean()
+
+
+def dropout_between_layers():
+    """3 of them between layers, one of channels: exported, compared without, and drawn."""
+    torch.manual_seed(1)
+    batch = {"x": torch.randn(4, 7, 8), "labels": torch.tensor([0, 2, 1, 4])}
+    for exporter in exporting.EXPORTERS:
+        path = suite.dir / f"recurs-{exporter}.onnx"
+        with silent():
+            zero_compile.export(Recurs(), batch, path, exporter=exporter)
+        drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+        expect(len(drops) == 4, f"{len(drops)} of 4 dropouts by {exporter}")
 
 
 class Attends(torch.nn.Module):
@@ -177,5 +309,5 @@ suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(na
            if exporter == "dynamo" or not any(word in name for word in NOT_IN_TORCHSCRIPT)])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
-suite.run([(dropout_of_attention.__name__, dropout_of_attention)])
+suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers)])
 suite.finish()

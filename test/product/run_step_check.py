@@ -33,26 +33,41 @@ def export(model, batch=None, **options):
     return zero_compile.export(model, batch, suite.dir / "model.onnx", notes=notes.append, **options), notes
 
 
-class Reverse(torch.autograd.Function):
+def reverse(x):
+    """The gradient is turned by a hook, of which exporters know nothing."""
+    x = x.clone()
+    x.register_hook(lambda gradient: -gradient)
+    return x
+
+
+class Swapped(torch.autograd.Function):
+    """Its backward is no product with the gradient, element by element."""
+
     @staticmethod
     def forward(context, x):
         return x.clone()
 
     @staticmethod
     def backward(context, gradient):
-        return -gradient
+        return gradient.flip(-1)
 
 
 class Adversarial(Classifier):
     """Domain-adversarial training's reversal of the gradient: the loss and the gradient's norm are those of a model without."""
 
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
     def features(self, x):
-        return Reverse.apply(super().features(x))
+        return self.by(super().features(x))
 
 
 def reversed_gradient():
     with raises(10, "not the gradient of 'layer.weight', 'layer.bias'", "points the other way", "torch.autograd.Function"):
-        export(Adversarial())
+        export(Adversarial(reverse))
+    with raises(10, "not the gradient of 'layer.weight', 'layer.bias'", "torch.autograd.Function"):
+        export(Adversarial(Swapped.apply))
     expect(not (suite.dir / "model.onnx").exists(), "a file was left")
     _, notes = export(Classifier())
     expect(any("4 gradients" in note for note in notes), notes)
@@ -84,6 +99,35 @@ def changed_state():
     export(spectral)
 
 
+class Constrained(Classifier):
+    """Its weights keep a norm, or follow others, by what forward writes into them."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by, self.table, self.slow = by, torch.nn.Embedding(3, 5, max_norm=1.0 if by == "max_norm" else None), torch.nn.Linear(4, 5)
+        self.slow.load_state_dict(self.layer.state_dict())
+        self.slow.requires_grad_(False)
+        with torch.no_grad():
+            self.table.weight.mul_(0.1)
+            self.layer.weight.copy_(functional.normalize(self.layer.weight, dim=1))
+
+    def forward(self, x, y):
+        if self.by == "data":
+            self.layer.weight.data = functional.normalize(self.layer.weight.data, dim=1)
+        if self.by == "average":
+            with torch.no_grad():
+                self.slow.weight.mul_(0.9).add_(self.layer.weight, alpha=0.1)
+        return functional.cross_entropy(self.head(self.features(x) + self.table(y) + self.slow(x)), y)
+
+
+def written_parameters():
+    """What a forward pass writes into parameters is refused, though it changes nothing in the first."""
+    for by, name in (("max_norm", "table"), ("data", "layer"), ("average", "slow")):
+        with raises(4, "the forward pass changes", f"'{name}.weight'", "by the optimizer alone"):
+            export(Constrained(by))
+    export(Constrained("nothing"))
+
+
 class Gated(Classifier):
     """Behind a gate that begins closed gradients are 0, wrong ones too; one layer never gets any."""
 
@@ -99,7 +143,7 @@ class Gated(Classifier):
 def behind_zeros():
     """It is opened a little, in copies."""
     with raises(10, "not the gradient of", "'inner.weight'", "moved by noise"):
-        export(Gated(Reverse.apply))
+        export(Gated(reverse))
     model = Gated(torch.tanh)
     _, notes = export(model)
     said = next(note for note in notes if note.startswith("loss"))
@@ -253,5 +297,5 @@ def without_double():
         check.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, decided_by_python, amplified_rounding, without_double)])
 suite.finish()

@@ -1,0 +1,35 @@
+"""Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
+
+
+def stand_ins(torch):
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments."""
+    tensor, identity = torch.Tensor, {"amax": float("-inf"), "amin": float("inf"), "prod": 1.0}
+
+    def take_along_dim(input, indices, dim=None):
+        if dim is None:
+            return input.flatten().gather(0, indices.flatten())
+        wide = lambda x, other: x + torch.zeros_like(other.narrow(dim, 0, 1), dtype=x.dtype)
+        return wide(input, indices).gather(dim, wide(indices, input))
+
+    def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+        """What the exporters refuse, or write as if the places' own values counted."""
+        if reduce not in ("sum", "mean") and include_self or src.shape != index.shape:
+            return NotImplemented
+        count = torch.zeros_like(input).scatter_add(dim, index, torch.ones_like(src))
+        if reduce in identity:
+            empty = torch.where(count > 0, torch.full_like(input, identity[reduce]), input)
+            return empty.scatter_reduce(dim, index, src, reduce, include_self=True)
+        own = input if include_self else torch.where(count > 0, torch.zeros_like(input), input)
+        total = own.scatter_add(dim, index, src)
+        return total if reduce == "sum" else total / (count + 1 if include_self else count.clamp(min=1))
+
+    def index_add(input, dim, index, source, *, alpha=1):
+        """Along the rows a mask may have picked them, which is compiled by the exporters' form; elsewhere that form loses what comes to one place twice."""
+        dim = dim % input.dim()
+        if dim == 0:
+            return NotImplemented if alpha == 1 else input.index_add(dim, index, source * alpha)
+        places = index.reshape(*[1] * dim, -1, *[1] * (input.dim() - dim - 1)).expand_as(source)
+        return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
+
+    return {torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
+            tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

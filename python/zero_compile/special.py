@@ -1,0 +1,67 @@
+"""The gamma function's relatives, and the k-th of a row: what exporters have not, of what they have."""
+import collections
+import math
+
+SHIFT = 8  # from where on Stirling's series is exact in fp32
+ValuesAndIndices = collections.namedtuple("ValuesAndIndices", "values indices")
+
+
+def stand_ins(torch):
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments."""
+    tensor = torch.Tensor
+
+    def shifted(x, of_one):
+        """(x moved up to SHIFT or more, the sum of `of_one` of the places that it passed), of positive x."""
+        z, passed = x, torch.zeros_like(x)
+        for _ in range(SHIFT):
+            below = z < SHIFT
+            passed = passed + torch.where(below, of_one(torch.where(below, z, torch.ones_like(z))), torch.zeros_like(z))
+            z = torch.where(below, z + 1, z)
+        return z, passed
+
+    def lgamma(input):
+        positive = torch.where(input < 0.5, 1 - input, input)  # what lies below is reflected
+        z, passed = shifted(positive, torch.log)
+        square = (1 / z).square()
+        series = (1 / 12 + square * (-1 / 360 + square * (1 / 1260 - square / 1680))) / z
+        result = (z - 0.5) * z.log() - z + 0.5 * math.log(2 * math.pi) + series - passed
+        sine = torch.sin(math.pi * torch.where(input < 0.5, input, torch.full_like(input, 0.5))).abs()
+        return torch.where(input < 0.5, math.log(math.pi) - sine.log() - result, result)
+
+    def digamma(input):
+        positive = torch.where(input < 0.5, 1 - input, input)
+        z, passed = shifted(positive, torch.reciprocal)
+        square = (1 / z).square()
+        result = z.log() - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240))) - passed
+        angle = math.pi * torch.where(input < 0.5, input, torch.full_like(input, 0.5))
+        return torch.where(input < 0.5, result - math.pi * angle.cos() / angle.sin(), result)
+
+    def kthvalue(input, k, dim=-1, keepdim=False):
+        values, indices = input.sort(dim)
+        chosen = ValuesAndIndices(values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1))
+        return chosen if keepdim else ValuesAndIndices(*(x.squeeze(dim) for x in chosen))
+
+    def median(input, dim=None, keepdim=False):
+        if dim is None:
+            return kthvalue(input.flatten(), (input.numel() + 1) // 2, 0).values
+        return kthvalue(input, (int(input.shape[dim]) + 1) // 2, dim, keepdim)
+
+    def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", **_):
+        if interpolation != "linear" or dim is None or isinstance(q, tensor):
+            return NotImplemented
+        place = q * (int(input.shape[dim]) - 1)
+        low, values = math.floor(place), input.sort(dim).values
+        below, above = values.narrow(dim, low, 1), values.narrow(dim, math.ceil(place), 1)
+        result = below + (above - below) * (place - low)
+        return result if keepdim else result.squeeze(dim)
+
+    def sort(input, dim=-1, descending=False, stable=False, **options):
+        """Equal ones stay in no order that anything differentiable tells."""
+        return input.sort(dim=dim, descending=descending) if stable is not False and not options else NotImplemented
+
+    return {
+        torch.sort: sort, tensor.sort: sort, torch.msort: lambda input: input.sort(0).values, tensor.msort: lambda input: input.sort(0).values,
+        torch.hypot: lambda input, other: (input.square() + other.square()).sqrt(), torch.lgamma: lgamma, tensor.lgamma: lgamma, torch.special.gammaln: lgamma, torch.digamma: digamma, tensor.digamma: digamma,
+        torch.special.digamma: digamma, torch.special.psi: digamma, torch.kthvalue: kthvalue, tensor.kthvalue: kthvalue,
+        torch.median: median, tensor.median: median, torch.quantile: quantile, tensor.quantile: quantile,
+    }

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Models whose forward pass draws numbers: exported in both ways, compared with fixed numbers in their place, drawn anew in each step of a training, of
+the distribution that torch's are; and functions of dropout, which no module's number switches off."""
+from product import expect, needs, quiet_torch, raises, silent, suite
+
+needs("torch", "transformers", "onnx", "safetensors")
+torch = quiet_torch()
+import zero_compile
+from torch import nn
+from torch.nn import functional
+from zero_compile import check, exporting
+
+suite = suite(__doc__)
+
+
+class Model(nn.Module):
+    """`function` of x and what a layer makes of it."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.layer, self.function = nn.Linear(6, 6), function
+
+    def forward(self, x):
+        return self.function(x, self.layer(x))
+
+
+def noise(x, h):
+    mean, width = h.chunk(2, -1)
+    return (mean + torch.randn_like(mean) * (0.5 * width).exp()).square().mean()
+
+
+def times(x, h):
+    """Of a diffusion: a time and a noise for each row, of the rows' number."""
+    time, of = torch.randint(0, 50, (x.shape[0],)), torch.randn(x.shape)
+    share = torch.linspace(0.9, 0.1, 50)[time].unsqueeze(-1)
+    return (h * share + of * torch.rand(x.shape[0], 1)).square().mean()
+
+
+def masks(x, h):
+    kept = torch.bernoulli(torch.full_like(h, 0.8)) * torch.empty(h.shape[0], 1).bernoulli_(0.9).div_(0.9)
+    return (h * kept + h * (torch.rand_like(h) > 0.5)).square().mean()
+
+
+def in_place(x, h):
+    return sum((h * drawn).square().mean() for drawn in (torch.empty_like(h).normal_(1.0, 0.5), torch.empty_like(h).uniform_(-1, 2), torch.empty_like(h).exponential_(2.0)))
+
+
+def classes(x, h):
+    hard, soft = (functional.gumbel_softmax(h, tau=0.7, hard=how) for how in (True, False))
+    chosen = torch.distributions.Categorical(logits=h.detach()).sample()
+    return (hard * h + soft).square().mean() + h.gather(1, chosen.unsqueeze(1)).mean()
+
+
+def distributions(x, h):
+    drawn = torch.distributions.Normal(h, functional.softplus(h) + 0.1).rsample() + torch.distributions.Laplace(h, 0.5).rsample()
+    return drawn.square().mean() + torch.normal(h, 0.3).square().mean() + torch.randint_like(h, 2, 5).mul(h).mean()
+
+
+def mixed(x, h):
+    """Rows with others, mixup's."""
+    share = torch.rand(())
+    return (share * h + (1 - share) * h[torch.randperm(h.shape[0])]).square().mean()
+
+
+MODELS = (noise, times, masks, in_place, classes, distributions, mixed)
+
+
+def exported(function, exporter=None, fixed_batch=False):
+    """(path, notes)"""
+    torch.manual_seed(1)
+    notes, path = [], suite.dir / f"{getattr(function, '__name__', 'model')}-{exporter}.onnx"
+    zero_compile.export(Model(function), {"x": torch.randn(8, 6)}, path, exporter=exporter, notes=notes.append, fixed_batch=fixed_batch)
+    return path, notes
+
+
+def losses(path, steps, *flags, rows=8, dim=True):
+    data = path.with_suffix(".safetensors")
+    check.write_batch(data, {"x": torch.randn(rows, 6, generator=torch.Generator().manual_seed(2))})
+    plan = suite.compile(path, path.with_suffix(".plan"), *(["--dim", f"batch={rows}"] if dim else []), "--optimizer", "sgd", "--lr", 0, *flags)
+    return [m["loss"] for m in suite.train(plan, path.with_suffix(".run"), "--overwrite", "--data", data, "--steps", steps)]
+
+
+def drawn(function, exporter):
+    """What was compared; a training's numbers are others in each step, by the seed."""
+    path, notes = exported(function, exporter, fixed_batch=function is mixed)
+    expect(any("drawn anew" in note and "run_draws.py:" in note for note in notes), notes)
+    expect(any("fixed numbers" in note and "2 gradients" in note for note in notes), notes)
+    one, again, other = (losses(path, 3, "--seed", seed, dim=function is not mixed) for seed in (1, 1, 2))
+    expect(one == again != other and len(set(one)) == 3, f"{one}, {again}, {other}")
+
+
+MOMENTS = {  # of what is drawn: its mean, and that of its square
+    "normal": (lambda x: torch.randn_like(x), 0, 1), "uniform": (lambda x: torch.rand(x.shape), 1 / 2, 1 / 3),
+    "integers": (lambda x: torch.randint(2, 6, x.shape).float(), 3.5, 13.5), "chances": (lambda x: torch.bernoulli(torch.full_like(x, 0.3)), 0.3, 0.3),
+    "exponential": (lambda x: torch.empty_like(x).exponential_(2.0), 0.5, 0.5), "between": (lambda x: torch.empty_like(x).uniform_(-1, 3), 1, 7 / 3),
+    "classes": (lambda x: torch.multinomial(torch.tensor([[0.2, 0.3, 0.5]]).expand(x.shape[0], -1), 6, True).float(), 1.3, 2.3),
+}
+
+
+def moments(name):
+    draw, first, second = MOMENTS[name]
+    for exporter in exporting.EXPORTERS:
+        for power, want in ((1, first), (2, second)):
+            path, _ = exported(lambda x, h: (draw(x) ** power).mean() + 0 * h.mean() + 1e-6 * h.square().mean(), exporter)
+            got = losses(path, 1, rows=4096)[0]
+            expect(abs(got - want) < 0.05 * max(1, second), f"{exporter}: the mean of the power {power} is {got} instead of {want}")
+
+
+def wrong_gradient():
+    """It is found beside what is drawn."""
+    def turned(x, h):
+        h = h * 1.0
+        h.register_hook(lambda gradient: -gradient)
+        return noise(x, h)
+
+    with raises(10, "not the gradient of"):
+        exported(turned)
+
+
+def functions_of_dropout():
+    """They are compared without it, and kept in the graph."""
+    def dropped(x, h):
+        h = functional.dropout(h, 0.4)
+        rows = functional.scaled_dot_product_attention(h.unsqueeze(0), h.unsqueeze(0), h.unsqueeze(0), dropout_p=0.2)
+        return functional.dropout(rows.squeeze(0), p=0.3, training=True).square().mean() + h.mean()
+
+    for exporter in exporting.EXPORTERS:
+        path, _ = exported(dropped, exporter)
+        one, other, off = losses(path, 2, "--seed", 1), losses(path, 2, "--seed", 2), losses(path, 2, "--dropout", "off")
+        expect(one != other and one[0] != one[1] and off[0] == off[1], f"{one}, {other}, {off}")
+
+
+suite.run([(f"{function.__name__} {exporter}", lambda function=function, exporter=exporter: drawn(function, exporter))
+           for function in MODELS for exporter in exporting.EXPORTERS])
+suite.run([(f"moments, {name}", lambda name=name: moments(name)) for name in MOMENTS])
+suite.run([(f.__name__, f) for f in (wrong_gradient, functions_of_dropout)])
+suite.finish()
