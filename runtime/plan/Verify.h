@@ -86,8 +86,8 @@
 //   tier_c2      the queues between tiers run nothing but their copy; h2d also load_input
 //   copy_c1      a tier copy is on its queue and has one input and one output
 //   copy_c2      of equal bytes, on the tiers it is for
-//   copy_c3      to and from nvme: both operands start at a multiple of 4096 within their slice, on every rank, and are
-//                a multiple of 4096 long or end with their slice
+//   copy_c3      to and from nvme: both operands start at a multiple of 4096 within their slice, on every rank; what is
+//                on nvme, and what is written of a persistent slice, is a multiple of 4096 long or ends with its slice
 //   collective_c1 on queue COMM (so that all ranks run them in one order), one input and one output, or all_reduce on
 //                one READ_WRITE operand
 //   collective_c2 sizes: the whole is a part for each rank along the axes; element types a communicator takes

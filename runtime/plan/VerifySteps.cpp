@@ -252,8 +252,10 @@ Status StepVerifier::verifyTiers(const planpb::Step &step) {
 Status StepVerifier::verifyBlocks(const planpb::Operand &operand, int position) {
   const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
   bool starts = isMultiple(operand, kBlockBytes), isFixed = furthestOffset(operand, mesh) == operand.offset();
-  // On the host the rest of the last block is room that the slice has; in the file it would be a neighbour's bytes.
-  bool ends = tierOf(plan, operand.slice()) != planpb::NVME || bytes(operand) % kBlockBytes == 0 ||
+  // On the host the rest of the last block is room that the slice has; in the file it would be a neighbour's bytes, and
+  // of what is read into state the state behind it.
+  bool isState = slice.persistent() && operand.access() != planpb::READ;
+  bool ends = (tierOf(plan, operand.slice()) != planpb::NVME && !isState) || bytes(operand) % kBlockBytes == 0 ||
               (isFixed && operand.offset() + bytes(operand) == slice.bytes());
   if (starts && ends)
     return {};

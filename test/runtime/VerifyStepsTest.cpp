@@ -165,6 +165,11 @@ const Negative kStepsNegatives[] = {
      }},
     {"copy_c3_begins_inside_a_block", [](Plan &p) { addSpill(p, 8192, 4096, 512); }},
     {"copy_c3_ends_inside_a_slice", [](Plan &p) { addSpill(p, 8192, 5000); }},
+    {"copy_c3_reads_over_state",
+     [](Plan &p) {
+       auto nvme = static_cast<uint32_t>(addSlice(p, 5000, planpb::NVME));
+       addCopy(p, "nvme_read", planpb::NVME_READ, nvme, static_cast<uint32_t>(addSlice(p, 8192, planpb::HOST)), 5000);
+     }},
     {"copy_c3_stride", [](Plan &p) { setStrides(addSpill(p, 16384, 4096).mutable_operands(0), {0, 512}); }},
     {"input_c2_index", [](Plan &p) { micro(p, 0)->mutable_attributes(0)->set_integer(1); }},
     {"input_c2_missing", [](Plan &p) { micro(p, 0)->clear_attributes(); }},
