@@ -38,7 +38,7 @@ install_torch() {
   # The versions that test/product was made with: exporters change from one to the next.
   "$folder/bin/pip" install -q --retries 1 --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 ||
     "$folder/bin/pip" install -q torch==2.13.0 || die "torch could not be installed: see above"
-  "$folder/bin/pip" install -q numpy onnx==1.23.2 onnxscript==0.7.2 transformers==5.23.0 tokenizers==0.23.3 safetensors pyarrow peft==0.21.2 ||
+  "$folder/bin/pip" install -q numpy==2.4.6 onnx==1.23.2 onnxscript==0.7.2 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 pyarrow==26.0.1 peft==0.21.2 ||
     die "a package could not be installed: see above"
   "$folder/bin/pip" install -q --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" || die "python/ could not be installed: see above"
   echo "setup: $folder/bin has zero, and a Python with torch" >&2
