@@ -241,8 +241,9 @@ private:
   std::pair<double, double> forwardOfAll() {
     double forward = 0, all = 0;
     bool isForward = true;
+    Operation *border = context.micro.getBackward();
     for (Operation &op : context.micro.getBlock()) {
-      isForward &= &op != context.micro.getBackward();
+      isForward &= &op != border;
       auto kernel = dyn_cast<graph::KernelOp>(op);
       const double flops = kernel && !graph::isView(&op) ? kernel.getFlops() : 0;
       all += flops;
