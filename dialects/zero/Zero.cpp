@@ -1,6 +1,7 @@
 //===- Zero.cpp - the zero dialect ---------------------------------------------===//
 
 #include "dialects/zero/Zero.h"
+#include "runtime/base/Tensor.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -39,8 +40,7 @@ void ZeroDialect::initialize() {
 LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numElements, Type elementType,
                                  Tier) {
   // buffer_c1: sums of such numbers, and their bytes, fit int64_t
-  constexpr int64_t kMost = int64_t(1) << 48;
-  if (numElements < 0 || numElements >= kMost || !elementType.isIntOrFloat())
+  if (numElements < 0 || numElements >= kMaxElements || !elementType.isIntOrFloat())
     return emitError() << "[buffer_c1] there is no buffer of " << numElements << " elements of " << elementType;
   return success();
 }

@@ -2,6 +2,7 @@
 
 #include "dialects/zero/Zero.h"
 #include "kernels/Quantized.h"
+#include "runtime/base/Tensor.h"
 
 using namespace mlir;
 using namespace zc;
@@ -13,7 +14,7 @@ namespace {
 bool isCount(uint64_t count) { return count > 0 && count <= uint64_t(1) << 20; }
 
 bool isSoundForm(uint64_t bits, uint64_t block) {
-  return (bits == 4 || bits == 8) && block > 0 && block <= uint64_t(1) << 48 && block % 2 == 0;
+  return (bits == 4 || bits == 8) && block > 0 && block <= uint64_t(kMaxElements) && block % 2 == 0;
 }
 
 bool isFloat(BufferType type) {
@@ -58,11 +59,10 @@ LogicalResult DequantizeOp::verify() {
 }
 
 LogicalResult DequantizeSumQuantizeOp::verify() {
-  constexpr int64_t kMost = int64_t(1) << 48; // elements of a buffer
   auto sources = static_cast<int64_t>(getSources()), pieces = static_cast<int64_t>(getPieces());
   auto elements = static_cast<int64_t>(getElements());
   bool sound = isSoundForm(getBits(), getBlock()) && isCount(getSources()) && isCount(getPieces()) && elements > 0 &&
-               elements < kMost;
+               elements < kMaxElements;
   auto residual = getResidual() ? cast<BufferType>(getResidual().getType()) : BufferType();
   // dequantize_sum_quantize_c1
   if (!sound || !holds(getInput().getType(), sources * pieces, elements, getBits(), getBlock()) ||
