@@ -107,11 +107,13 @@ def repeats(wrapper, batch, notes):
     """A second step of torch on the same batch has the first one's loss and gradients, or what they depend on besides is an error: an export
     keeps as it is what no parameter or buffer holds."""
     twin, steps = without_any_dropout(duplicate(wrapper)), []
+    inner = next(twin.children())
+    before = state.numbers(inner)
     for _ in range(2):
         with state.same_draws():
             steps.append(step_of(twin, batch))
     (loss, gradients), (again, others) = steps
-    moved = ", ".join(map(repr, state.changed(next(wrapper.children()), next(twin.children()))[:8]))
+    moved = ", ".join(map(repr, state.changed(before, state.numbers(inner))[:8]))
     floor = max(NOISE * norm(gradients.values()), 1e-30)
     limit, _ = without_double(wrapper)
     different = [name for name, g in gradients.items() if norm([others[name] - g]) > limit * max(norm([g]), floor)]

@@ -67,12 +67,16 @@ def refuse(model):
                         help="give them a momentum, or eval(), which leaves their statistics alone")
 
 
+def numbers(model):
+    """Those in modules' attributes, by name."""
+    torch = need("torch", "exporting")
+    return {f"{path}.{name}" if path else name: value for path, module in model.named_modules()
+            for name, value in own(torch, module).items() if isinstance(value, (int, float))}
+
+
 def changed(before, after):
-    """Names of the numbers in modules' attributes that are others in the second."""
-    torch, now = need("torch", "exporting"), dict(after.named_modules())
-    return [f"{path}.{name}" if path else name for path, module in before.named_modules() if path in now
-            for name, value in own(torch, module).items()
-            if isinstance(value, (int, float)) and isinstance(other := vars(now[path]).get(name), (int, float)) and other != value]
+    """Names of the numbers that are others in the second; NaN is NaN."""
+    return [name for name, value in after.items() if name in before and repr(value) != repr(before[name])]
 
 
 @contextlib.contextmanager

@@ -186,6 +186,9 @@ def state_that_is_no_buffer():
         if by == "nothing":
             _, notes = export(model)
             expect(any("'step'" in note and "each forward pass" in note for note in notes), notes)
+            model.drop = torch.nn.Dropout(0.3)  # whose probability the comparison, and no forward pass, makes 0
+            _, notes = export(model)
+            expect(any("'step'" in note for note in notes) and not any("drop.p" in note for note in notes), notes)
         else:
             with raises(4, "depends on those before it", "'step'" if by == "step" else "loss", "as an input"):
                 export(model)
