@@ -4,8 +4,10 @@ import argparse
 import difflib
 import importlib
 import json
+import math
 import os
 import pathlib
+import shlex
 import signal
 import sys
 import traceback
@@ -79,17 +81,17 @@ def add_train(commands):
     train.add_argument("--seq", type=positive, default=128, metavar="N")
     train.add_argument("--batch", type=positive, default=8, metavar="N", help="rows per rank and step (8)")
     train.add_argument("--steps", type=positive, metavar="N")
-    train.add_argument("--epochs", type=float, default=1.0, help="when --steps is not given (1)")
-    train.add_argument("--lr", type=float, default=1e-3)
+    train.add_argument("--epochs", type=number(1e-9), default=1.0, help="when --steps is not given (1)")
+    train.add_argument("--lr", type=number(0), default=1e-3)
     train.add_argument("--lr-schedule", default="cosine", choices=["constant", "linear", "cosine", "wsd"])
-    train.add_argument("--warmup", type=int, default=0, metavar="N")
+    train.add_argument("--warmup", type=whole, default=0, metavar="N")
     train.add_argument("--world-size", type=positive, default=1, metavar="N")
     train.add_argument("--zero-stage", type=int, default=0, choices=range(4))
     train.add_argument("--no-dropout", action="store_true")
     train.add_argument("--no-check", action="store_true")
     train.add_argument("--resume", action="store_true", help="go on with what an interrupted zero train has left in OUTPUT.work")
-    train.add_argument("--compile-flags", default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags "--precision bf16"')
-    train.add_argument("--run-flags", default="", metavar="FLAGS", help='more flags of zero-run: --run-flags "--save-every 100"')
+    train.add_argument("--compile-flags", type=shell_words, default="", metavar="FLAGS", help='more flags of zero-compile: --compile-flags "--precision bf16"')
+    train.add_argument("--run-flags", type=shell_words, default="", metavar="FLAGS", help='more flags of zero-run: --run-flags "--save-every 100"')
     common(train)
 
 
@@ -143,18 +145,45 @@ def positive(text):
     return int(text)
 
 
+def whole(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number from 0')
+    return int(text)
+
+
+def number(least):
+    """What zero-run would refuse once the model is exported is refused before."""
+    def read(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= 1e9:
+            raise argparse.ArgumentTypeError(f'"{text}" is not a number from {least:g} to 1e+09')
+        return value
+    return read
+
+
+def shell_words(text):
+    try:
+        return shlex.split(text)
+    except ValueError as problem:  # a quote that is not closed
+        raise argparse.ArgumentTypeError(f"{text!r} are no words of a shell: {problem}") from problem
+
+
 def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
 def export(options):
-    from . import exporting
+    from . import exporting, outputs
     if options.source[0] == "hf":
         from . import tasks
         if options.fixed_batch:
             raise ZeroError(USAGE, "--fixed-batch is for MODULE:FUNCTION: no loss of these tasks compares rows")
         if len(options.source) != 2:
             raise ZeroError(USAGE, "one folder or config.json follows hf", help="zero export hf FOLDER -o model.onnx")
+        outputs.check(options.output, tasks.files(options.source[1]))
         model, task, config = tasks.load(options.source[1], options.task, options.seed, options.trust_remote_code,
                                          not options.no_dropout, say)
         batch = tasks.batch(task, config, exporting.rows_to_trace(model), options.seq or 128, options.image_size)
@@ -167,6 +196,7 @@ def export(options):
                 raise ZeroError(USAGE, f"--{name.replace('_', '-')} is for a model of hf; MODULE:FUNCTION says all of its own")
         errors.need("torch", "exporting").manual_seed(options.seed)
         model, batch, loss = make(options.source[0])
+        outputs.check(options.output, filter(None, [getattr(sys.modules[options.source[0].partition(":")[0]], "__file__", None)]))
         task = None
         if options.no_dropout and hasattr(model, "modules"):  # of what is no module export says so
             exporting.checking.without_any_dropout(model)
@@ -181,8 +211,11 @@ def make(name):
     sys.path.insert(0, os.getcwd())
     try:
         made = getattr(importlib.import_module(module), function)()
-    except ZeroError:
+    except (ZeroError, Told):
         raise
+    except SystemExit as problem:
+        raise ZeroError(BAD_INPUT, f"the module ends the program, with code {problem.code!r}", where=name + own_place(problem),
+                        help='what it does as a script belongs under if __name__ == "__main__"') from problem
     except Exception as problem:  # of whoever wrote the module
         raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=name + own_place(problem)) from problem
     if not isinstance(made, tuple) or len(made) not in (2, 3):
@@ -235,9 +268,13 @@ def tell(result):
             raise
 
 
+class Told(SystemExit):
+    """By a signal."""
+
+
 def end_by(number, _):
     """What is begun is cleared away, as after an error."""
-    raise SystemExit(128 + number)
+    raise Told(128 + number)
 
 
 def main(arguments=None):

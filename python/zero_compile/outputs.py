@@ -29,3 +29,13 @@ def put(file, target):
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)
     os.replace(file, target)
+
+
+def put_folder(folder, target):
+    """`folder`, complete and on the same file system, becomes `target`. Where that is there, empty, it stays, since it may be mounted or the
+    working directory, and gets the files: configurations last, without which nobody takes it for a model."""
+    if not target.exists():
+        folder.replace(target)
+        return
+    for path in sorted(folder.iterdir(), key=lambda path: path.name.endswith("config.json")):
+        path.replace(target / path.name)

@@ -14,7 +14,8 @@ def run(options):
     """`options` as `zero train --help` lists them; the summary, a dict."""
     output = pathlib.Path(options.output)
     outputs.check_folder(output)
-    work = output.with_name(output.name + ".work")
+    named = output.resolve() if output.name in ("", "..") else output  # "." has no name of its own
+    work = named.with_name(named.name + ".work")
     check(options, work / "run")  # before anything that takes time
     work.mkdir(parents=True, exist_ok=True)
     remember(options, work / "options.json")
@@ -42,7 +43,10 @@ def check(options, run):
     if run.exists() and not options.resume:
         raise ZeroError(USAGE, "an earlier zero train has left a run there", where=str(run),
                         help=f"--resume goes on with it; to begin anew, remove {shlex.quote(str(run.parent))}")
-    tokens.expand(options.data)
+    programs.find("zero-compile"), programs.find("zero-run")
+    for path in [options.folder, *tokens.expand(options.data)]:
+        if run.parent.resolve() in [place := pathlib.Path(path).resolve(), *place.parents]:  # where files are made anew
+            raise ZeroError(USAGE, "what is trained on lies in the folder for what lies between", where=str(path), help="name another folder: -o OUTPUT")
     if options.val is not None and not 0 < options.val < 1:
         raise ZeroError(USAGE, f"--val {options.val:g} is not between 0 and 1")
     given = [flag for flag, value in (("--eval-every", options.eval_every), ("--keep-best", options.keep_best)) if value]
@@ -142,7 +146,7 @@ def split_bytes(files, share, work):
 def compile(options, work, model):
     plan = work / "model.plan"
     flags = ["--dim", f"batch={options.batch}", "--world-size", options.world_size, "--zero-stage",
-             options.zero_stage, "--lr", options.lr, *(["--with-eval"] if options.val else []), *shlex.split(options.compile_flags)]
+             options.zero_stage, "--lr", options.lr, *(["--with-eval"] if options.val else []), *options.compile_flags]
     programs.call("zero-compile", model, *flags, "-o", plan, echo=echo)
     return plan, options.world_size
 
@@ -152,7 +156,7 @@ def train(options, work, plan, ranks, data):
              *(["--keep-best"] if options.keep_best else []), "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
     flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
     flags += ["--resume", "auto"] if options.resume else []
-    command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *shlex.split(options.run_flags)]
+    command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *options.run_flags]
     echo(programs.shown(list(map(str, command))))
     return json.loads(visible(command))
 

@@ -41,6 +41,13 @@ def read_config(path):
     return (file.parent if any((file.parent / name).exists() for name in WEIGHTS) else None), file, fields
 
 
+def files(path):
+    """What transformers may read of FOLDER or config.json, and of the folder of the model that an adapter in it is for."""
+    folder = pathlib.Path(path) if pathlib.Path(path).is_dir() else pathlib.Path(path).parent
+    read = [file for file in folder.iterdir() if file.is_file() and not file.match("*.onnx*")] if folder.is_dir() else []
+    return read + (files(adapters.base_folder(folder)) if adapters.is_folder(folder) else [])
+
+
 def open_config(path, trust_code):
     """The configuration of a folder or file, as transformers takes it: code is found by the folder alone."""
     path = path.parent if path.name == "config.json" else path
@@ -57,7 +64,8 @@ def task_of(fields, asked):
         if asked not in TASKS:
             raise ZeroError(USAGE, f'there is no task "{asked}"', help="tasks: " + ", ".join(TASKS))
         return asked
-    architecture = (fields.get("architectures") or [""])[0]
+    named = fields.get("architectures")
+    architecture = str(named[0]) if isinstance(named, list) and named else ""
     meant = [task for task, (_, _, endings) in TASKS.items() if architecture.endswith(endings)]
     for task in meant if len(meant) < 2 else [task for task in meant if builds(task, fields["model_type"])] + meant:
         return task

@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import shlex
 import signal
 import struct
 import tempfile
@@ -77,8 +78,10 @@ def expand(files):
     if not paths:
         raise ZeroError(USAGE, "no text is given", help="zero tokens --tokenizer tokenizer.json *.txt -o data.bin")
     for path in paths:
+        if path.is_dir():
+            raise ZeroError(BAD_INPUT, "it is a folder, not a file of text", where=str(path), help=f"{shlex.quote(str(path / '*.txt'))} names files in it")
         if not path.is_file():
-            raise ZeroError(BAD_INPUT, "there is no such file", where=str(path))
+            raise ZeroError(BAD_INPUT, "it is no regular file" if path.exists() else "there is no such file", where=str(path))
         reader(path)
     return paths
 
@@ -111,9 +114,10 @@ def end_of_text(codec, path, asked):
     if not names and beside.is_file():
         try:
             own = json.loads(beside.read_text(encoding="utf-8")).get("eos_token")
-        except ValueError as problem:
-            raise ZeroError(BAD_INPUT, f"no JSON: {problem}", where=str(beside)) from problem
-        names += [own.get("content") if isinstance(own, dict) else own] if own else []
+            own = own.get("content") if isinstance(own, dict) else own
+        except (ValueError, AttributeError, RecursionError) as problem:
+            raise ZeroError(BAD_INPUT, f"no JSON object: {problem}", where=str(beside)) from problem
+        names += [own] if isinstance(own, str) and own else []
     for name in names or END_NAMES:
         if codec.token_to_id(name) is not None:
             return [codec.token_to_id(name)]

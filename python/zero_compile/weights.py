@@ -121,16 +121,14 @@ def to_hf(run, folder, output, model=None, trust_code=False):
         adapters.check_base(target, state, adapter, set(details["frozen"]), folder)
     fill(target, state, details, folder)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve().parent) as temporary:
+    with tempfile.TemporaryDirectory(prefix=".zero-import-", dir=output.resolve() if output.exists() else output.resolve().parent) as temporary:
         whole = pathlib.Path(temporary) / "model"
         with writing(output):
             adapters.save(target, file.parent, whole) if adapter else target.save_pretrained(whole)
         for path in beside(file, trust_code):
             if not (whole / path.name).exists():
                 shutil.copy(path, whole / path.name)
-        if output.exists():
-            output.rmdir()
-        whole.replace(output)
+        outputs.put_folder(whole, output)
     return len(state), details["unused"]
 
 

@@ -413,6 +413,9 @@ def bad_modules_and_outputs():
     for name in ("torn_within:other", "no_such:make"):  # of neither is a line of ours or of Python's the place
         text = zero("export", name, "-o", "x.onnx", code=3, folder=suite.dir)
         expect(f"--> {name}\n" in text + "\n", text)
+    (suite.dir / "script.py").write_text("import sys\ndef make():\n    sys.exit()\n")
+    text = zero("export", "script:make", "-o", "x.onnx", code=3, folder=suite.dir)
+    expect("script.py:3" in text and "ends the program" in text, text)
     model, batch = make()
     pipe = suite.dir / "pipe"
     os.mkfifo(pipe)
@@ -438,6 +441,10 @@ def bad_folders():
     expect("code of its own" in zero("export", "hf", empty, code=4), "another error")
     file.write_text('{"model_type": "gpt2"}')
     expect("--task" in zero("export", "hf", empty, code=2), "another error")
+    for fields in ('"architectures": 5', '"architectures": [5]', '"architectures": {}'):
+        file.write_text('{"model_type": "gpt2", ' + fields + '}')
+        expect("--task" in zero("export", "hf", empty, code=2), fields)
+    file.write_text('{"model_type": "gpt2"}')
     expect("there is no task" in zero("export", "hf", empty, "--task", "chess", code=2), "another error")
     file.write_text('{"model_type": "gpt2", "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2}')
     text = zero("export", "hf", empty, "--task", "causal-lm", "--seq", 24, code=2)
@@ -445,7 +452,23 @@ def bad_folders():
     expect("does not build it" in zero("export", "hf", empty, "--task", "image-classification", code=4), "another error")
 
 
+def over_what_is_read():
+    """A model's own files and a person's module stay; an export beside them may be made anew."""
+    source = suite.dir / "over"
+    source.mkdir()
+    (source / "config.json").write_text('{"model_type": "gpt2", "n_positions": 16, "n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 20}')
+    (source / "model.onnx").write_text("an earlier one")
+    (source / "own.py").write_text("def make():\n    import torch\n    return torch.nn.Linear(2, 1), {'input': torch.ones(2, 2)}, lambda m, b: m(**b).sum()\n")
+    before = {path.name: path.read_text() for path in source.iterdir()}
+    for words in (("hf", source, "--task", "causal-lm", "-o", source / "config.json"), ("own:make", "-o", "own.py")):
+        text = zero("export", *words, "--seq", 8, code=2, folder=source) if words[0] == "hf" else zero("export", *words, code=2, folder=source)
+        expect("a file that is read" in text, text)
+    expect({path.name: path.read_text() for path in source.iterdir() if path.is_file()} == before, "it was written over")
+    zero("export", "hf", source, "--task", "causal-lm", "--seq", 8, "--no-check", "-o", source / "model.onnx")
+    expect((source / "model.onnx").read_bytes() != b"an earlier one", "an export could not be made anew")
+
+
 suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, names_and_types, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, speech, notebook,
-                                     lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders)])
+                                     lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, over_what_is_read)])
 suite.finish()

@@ -234,6 +234,17 @@ def refused():
             tokens.write(tokenizer, [empty], output, end=end)
     with raises(3, "no file matches"):
         tokens.write(tokenizer, [folder / "none*.txt"], output)
+    os.mkfifo(suite.dir / "texts")
+    for path, says in ((folder, "it is a folder"), (suite.dir / "texts", "no regular file"), (folder / "none", "no such file")):
+        with raises(3, says, str(path)):
+            tokens.write(tokenizer, [path], output)
+    own = suite.dir / "own"
+    own.mkdir()
+    (own / "tokenizer.json").write_bytes(tokenizer.read_bytes())
+    for damaged in ("[]", "[" * 100000):
+        (own / "tokenizer_config.json").write_text(damaged)
+        with raises(3, "tokenizer_config.json"):
+            tokens.write(own, [good], output)
     with raises(10, "a vocabulary of 100", "699"):
         tokens.write(tokenizer, [good], output, vocabulary=100)
     with raises(2, "<none>"):

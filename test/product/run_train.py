@@ -3,13 +3,13 @@
 lines of README.md and docs/own-model.md in a clean environment; what is refused."""
 import json, os, pathlib, random, re, shutil, signal, subprocess, sys, time
 
-from product import ROOT, expect, needs, quiet_torch, suite, torch_steps, zero
+from product import ROOT, expect, needs, quiet_torch, raises, suite, torch_steps, zero
 
 needs("torch", "transformers", "onnx", "safetensors", "tokenizers")
 torch = quiet_torch()
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from zero_compile import tasks
+from zero_compile import cli, pipeline, programs, tasks
 
 suite = suite(__doc__)
 SEQ, BATCH, STEPS, RATE = 32, 4, 12, 3e-3
@@ -178,8 +178,43 @@ def refused():
     expect("--val" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--keep-best", code=2), "")
     expect("between 0 and 1" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", "--val", 1.5, code=2), "")
     expect(not (suite.dir / "no").exists(), "a folder was left")
+    for flags, says in ((("--epochs", -1), "--epochs"), (("--epochs", "nan"), "--epochs"), (("--lr", "fast"), "--lr"), (("--warmup", -1), "--warmup"),
+                        (("--run-flags", "--out 'a"), "No closing quotation"), (("--compile-flags", '"'), "--compile-flags")):
+        text = zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "no", *flags, code=2)
+        expect(says in text, text)
+    lies = suite.dir / "no.work" / "text"
+    lies.mkdir(parents=True, exist_ok=True)
+    (lies / "data.bin").write_text("a text")
+    for words in (("train", source, "--data", lies / "data.bin"), ("train", lies, "--data", source / "text.txt")):
+        text = zero(*words, "-o", suite.dir / "no", "--byte-level", code=2)
+        expect("the folder for what lies between" in text and (lies / "data.bin").read_text() == "a text", text)
     (suite.dir / "file").write_text("")
     expect("no folder" in zero("train", source, "--data", source / "text.txt", "-o", suite.dir / "file", code=2), "a file as the output")
+
+
+def without_programs():
+    """That they are not there is said before the model is exported."""
+    source, out = folder("alone"), suite.dir / "alone-out"
+    options = cli.parse(["train", str(source), "--data", str(source / "text.txt"), "-o", str(out)])
+    real, programs.shutil.which = programs.shutil.which, lambda name: None
+    build, programs.os.access = programs.os.access, lambda *_: False
+    try:
+        with raises(2, '"zero-compile" is not on PATH'):
+            pipeline.run(options)
+    finally:
+        programs.shutil.which, programs.os.access = real, build
+    expect(not out.with_name("alone-out.work").exists(), "it had begun")
+
+
+def into_a_folder_that_is_there():
+    """An empty one gets the files and stays what it is: mounted, or the working directory."""
+    source, out = folder("into"), suite.dir / "into-out"
+    out.mkdir()
+    before = out.stat().st_ino
+    zero("train", source, "--data", source / "text.txt", "-o", ".", "--seq", SEQ, "--batch", BATCH, "--steps", 1, "--no-check", "--run-flags=--quiet", folder=out)
+    expect(out.stat().st_ino == before and out.with_name("into-out.work").is_dir(), "another folder")
+    expect(not [path.name for path in out.iterdir() if path.name.startswith(".")], "something was left")
+    transformers.AutoModelForCausalLM.from_pretrained(out)
 
 
 def clean_environment(place):
@@ -215,6 +250,6 @@ def five_lines(page):
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, begun_otherwise, as_torch, refused)] +
+suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, begun_otherwise, without_programs, into_a_folder_that_is_there, as_torch, refused)] +
           [(f"five lines of {page}", lambda p=page: five_lines(p)) for page in ("README.md", "docs/own-model.md")])
 suite.finish()
