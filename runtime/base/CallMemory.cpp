@@ -4,21 +4,37 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <new>
 
 namespace zc {
 
 namespace {
 
-/// Of one thread at a time. Filled from its beginning, and again from there when nothing in it is alive.
+/// Before each object of a block.
+struct alignas(std::max_align_t) Header {
+  uint32_t before; ///< where the header of the object below begins
+  std::atomic<uint32_t> isFree;
+};
+
+/// Of one thread at a time, and a stack: what is freed on top can be had again while others below are alive. A product
+/// within a convolution makes and frees its objects for each image, beside those of the convolution.
 struct Block {
   alignas(64) std::array<char, CallMemory::kBytes> bytes{};
   std::atomic<bool> isOwned{false};
-  std::atomic<uint32_t> alive{0};
-  size_t used = 0;
+  uint32_t used = 0, top = 0; ///< where the last object ends, and its header begins
+
+  Header *at(uint32_t offset) { return reinterpret_cast<Header *>(bytes.data() + offset); }
+  /// Other threads may free, but only the owner takes what is free off the stack.
+  void drop() {
+    while (used > 0 && at(top)->isFree.load(std::memory_order_acquire) != 0) {
+      used = top;
+      top = at(top)->before;
+    }
+  }
 };
 
 // Threads beyond as many ask malloc. Zeros, of which only what is used becomes memory.
-constexpr size_t kBlocks = 256, kAlignment = alignof(std::max_align_t);
+constexpr size_t kBlocks = 256;
 Block blocks[kBlocks];
 
 thread_local Block *open = nullptr;
@@ -59,15 +75,14 @@ CallMemory::~CallMemory() { close(); }
 void *CallMemory::take(size_t bytes) {
   if (!open || bytes > kBytes)
     return nullptr;
-  if (open->alive == 0)
-    open->used = 0;
-  size_t needed = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  open->drop();
+  const size_t needed = sizeof(Header) + (bytes + alignof(Header) - 1) / alignof(Header) * alignof(Header);
   if (needed > kBytes - open->used)
     return nullptr;
-  void *memory = open->bytes.data() + open->used;
-  open->used += needed;
-  ++open->alive;
-  return memory;
+  auto *header = new (open->at(open->used)) Header{open->top, 0};
+  open->top = open->used;
+  open->used += static_cast<uint32_t>(needed);
+  return header + 1;
 }
 
 bool CallMemory::give(void *memory) {
@@ -75,7 +90,7 @@ bool CallMemory::give(void *memory) {
   auto *first = reinterpret_cast<char *>(blocks);
   if (std::less<>()(at, first) || !std::less<>()(at, first + sizeof blocks))
     return false;
-  --blocks[static_cast<size_t>(at - first) / sizeof(Block)].alive;
+  (static_cast<Header *>(memory) - 1)->isFree.store(1, std::memory_order_release);
   return true;
 }
 

@@ -28,7 +28,8 @@ public:
   static constexpr size_t kBytes = 8 << 10; ///< of a thread
 
   // For operator new and delete. `take` is null where no call is open on this thread, or its block is full: malloc is
-  // asked then. What outlives its call or is freed by another thread is sound: its block waits for it.
+  // asked then. What outlives its call or is freed by another thread is sound: it stays where it is, with all that lies
+  // below it in its block.
   static void *take(size_t bytes);
   /// False: `memory` is not from here.
   static bool give(void *memory);

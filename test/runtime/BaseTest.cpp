@@ -183,7 +183,7 @@ TEST(CallMemory, ServesAThreadWithinACallAndAgainInTheNext) {
     CallMemory open;
     void *a = CallMemory::take(1), *b = CallMemory::take(100);
     ASSERT_TRUE(a && b);
-    EXPECT_EQ(static_cast<char *>(b) - static_cast<char *>(a), 16);
+    EXPECT_EQ(static_cast<char *>(b) - static_cast<char *>(a), 32); // a word's worth before each
     EXPECT_EQ(a, first ? first : a);
     first = a;
     EXPECT_EQ(CallMemory::take(CallMemory::kBytes), nullptr); // as much is not left
@@ -203,10 +203,27 @@ TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
   {
     CallMemory open;
     void *next = CallMemory::take(64);
-    EXPECT_EQ(next, static_cast<char *>(kept) + 64);
+    EXPECT_EQ(next, static_cast<char *>(kept) + 64 + 16);
     EXPECT_TRUE(CallMemory::give(next));
     std::thread([&] { EXPECT_TRUE(CallMemory::give(kept)); }).join();
   }
+}
+
+/// As a convolution does that multiplies matrices for each image: it has objects of its own meanwhile.
+TEST(CallMemory, ServesAnyNumberOfObjectsOneAfterTheOther) {
+  CallMemory open;
+  void *outer = CallMemory::take(64), *first = nullptr;
+  for (int i = 0; i < 1000; ++i) {
+    void *a = CallMemory::take(160), *b = CallMemory::take(24);
+    ASSERT_TRUE(a && b) << i;
+    ASSERT_EQ(a, first ? first : a);
+    first = a;
+    EXPECT_TRUE(CallMemory::give(a)); // in either order
+    EXPECT_TRUE(CallMemory::give(b));
+  }
+  EXPECT_TRUE(CallMemory::give(outer));
+  EXPECT_EQ(CallMemory::take(8), outer);
+  EXPECT_TRUE(CallMemory::give(outer));
 }
 
 namespace {
