@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import queue
+import re
 import shlex
 import shutil
 import signal
@@ -62,7 +63,7 @@ def warned(stderr):
     """Passes the warnings in it on, each with the indented lines that belong to it; the other lines."""
     warnings, rest, of_warning = [], [], False
     for line in stderr.splitlines(keepends=True):
-        of_warning = line.startswith("warning") or of_warning and line.startswith(" ")
+        of_warning = bool(re.match(r"(\[rank \d+\] )?warning", line)) or of_warning and line.startswith(" ")
         (warnings if of_warning else rest).append(line)
     print(*warnings, sep="", end="", file=sys.stderr, flush=True)
     return "".join(rest)
@@ -71,7 +72,7 @@ def warned(stderr):
 def attended(command):
     """(stdout, exit code) of a program that goes on for long and whose stderr a person sees. It has a session of its own: a terminal's
     Ctrl-C comes here, and is passed on once, as are requests to end; then its end is waited for."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True)
     pass_on = lambda number, _: process.send_signal(number)
     if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
         return process.communicate()[0], process.returncode
@@ -156,7 +157,7 @@ class Run:
         self.progress = sys.stderr.isatty() or in_notebook() if progress is None else progress
         self.result, self.told, self.said = None, False, None
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, text=True, start_new_session=True)
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=self.errors, encoding="utf-8", start_new_session=True)
         # zero-run waits for no reader, and leaves out what stdout does not take.
         self.lines = queue.SimpleQueue()
         threading.Thread(target=self.read, daemon=True).start()

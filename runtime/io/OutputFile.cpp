@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -248,11 +249,11 @@ Status OutputFile::commit() {
   return syncFolder(folderOf(target));
 }
 
-/// What may have no place to write at. errno, 0: all is written.
-static int writeOn(int fd, std::string_view bytes) {
+int writeOn(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t put = ::write(fd, bytes.data(), std::min(bytes.size(), size_t(kAtOnce)));
-    if (put < 0 && errno == EINTR)
+    pollfd room = {fd, POLLOUT, 0};
+    if (put < 0 && (errno == EINTR || (errno == EAGAIN && (::poll(&room, 1, -1) > 0 || errno == EINTR))))
       continue;
     if (put <= 0)
       return put == 0 ? ENOSPC : errno;
@@ -295,6 +296,10 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
     return file.error();
   ZC_RETURN_IF_ERROR(file->write(bytes.data(), int64_t(bytes.size())));
   return file->commit();
+}
+
+Status checkReplaceable(const std::string &path) {
+  return isSpecialFile(path) || descriptorOf(path) ? Status::success() : OutputFile::create(path).status();
 }
 
 Status copyInto(OutputFile &to, const File &from) {

@@ -64,6 +64,11 @@ bool isLeftover(const std::string &path);
 /// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to, and
 /// so is what this process has open (/dev/stdout). Errors: io.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
+/// Could writeFileAtomically write `path`? Tried before what takes long. Errors: io.
+Status checkReplaceable(const std::string &path);
+/// All of `bytes` where this process writes already, stdout or stderr; where that is set not to block, as who shares it
+/// may do, it waits for room. errno, 0: all is written.
+int writeOn(int fd, std::string_view bytes);
 /// All of `text`, which somebody asked for; a reader that has gone is nobody's error. Errors: io.
 Status writeToStdout(std::string_view text);
 /// Copies `from` whole into `to` (both still open afterwards).

@@ -7,6 +7,7 @@
 #include "runtime/train/Run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -37,6 +38,8 @@ private:
   Status validate(int64_t step);
   /// The checkpoint "best", where the evaluation after `current` was that.
   Status keepBest();
+  /// What is to be said of the step for once: a rank that is late, more memory than was planned.
+  void warn();
   /// Rank 0 tells of the step.
   void tell();
   bool isToEndEarly() const { return run.options.earlyStop > 0 && evaluations.since >= run.options.earlyStop; }
@@ -45,7 +48,7 @@ private:
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
   /// step's collectives.
   Status pulse();
-  void warnOfStraggler(double seconds);
+  void noteStraggler(double seconds);
   /// The step is over on all queues and its bytes are counted.
   Status drain();
   /// What was counted and timed since is not of a step.
@@ -79,8 +82,14 @@ private:
   int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
   bool preempted = false;          ///< stopped, and saved
-  int late = -1, lateSteps = 0, warnedOf = -1;
-  double lateSeconds = 0; ///< that the others waited for `late` in these steps
+  /// The rank that the others wait for.
+  struct Late {
+    int rank = -1, steps = 0;
+    double seconds = 0; ///< waited in these steps
+    int named = -1;     ///< the last that was
+    bool isToBeNamed = false;
+    std::array<char, 160> text{};
+  } late;
 };
 
 Status Rank::main() {
@@ -179,18 +188,26 @@ Status Rank::step(int64_t step) {
   record.samples = run.summary.samplesPerStep;
   record.eval.reset();
   judge(step);
-  if (run.isFirst(communicator))
-    if (std::string excess = run.memory.look(); !excess.empty())
-      run.observer.warning("step " + std::to_string(step) + ": " + excess);
+  const uint64_t taken = run.control.allocations ? run.control.allocations() - allocated : 0;
+  warn(); // which takes memory
   if (!leads())
     return Status::success();
   RunReport &report = run.report;
   if (run.control.allocations && step > run.summary.firstStep + 1)
-    report.steadyAllocations = report.steadyAllocations.value_or(0) + (run.control.allocations() - allocated);
+    report.steadyAllocations = report.steadyAllocations.value_or(0) + taken;
   report.seconds += record.seconds;
   report.samples += record.samples;
   ++report.steps;
   return Status::success();
+}
+
+void Rank::warn() {
+  if (std::exchange(late.isToBeNamed, false))
+    run.observer.warning(late.text.data());
+  if (!run.isFirst(communicator))
+    return;
+  if (std::string excess = run.memory.look(); !excess.empty())
+    run.observer.warning("step " + std::to_string(current) + ": " + excess);
 }
 
 void Rank::tell() {
@@ -240,7 +257,10 @@ void Rank::judge(int64_t step) {
     numeric = makeError(Code::numeric, 941,
                         std::string(std::isfinite(record.loss) ? "the gradients are" : "the loss is") +
                             " not finite at step " + std::to_string(step),
-                        "", "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
+                        "",
+                        step == run.summary.firstStep
+                            ? "it is the first step: look at the data and the weights, which no update has changed"
+                            : "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
 }
 
 Status Rank::drain() {
@@ -269,13 +289,13 @@ Status Rank::pulse() {
   for (const Pulse &pulse : pulses)
     stop |= pulse.stop != 0;
   if (leads() && communicator.worldSize() > 1)
-    warnOfStraggler(seconds);
+    noteStraggler(seconds);
   return Status::success();
 }
 
 /// A rank that all others wait for, for half of the `seconds` of a step or more, three steps and half a second on end,
-/// is named once: of short steps a busy machine makes some that look like that.
-void Rank::warnOfStraggler(double seconds) {
+/// is named once, when the step is over: of short steps a busy machine makes some that look like that.
+void Rank::noteStraggler(double seconds) {
   auto less = [](const Pulse &a, const Pulse &b) { return a.waited < b.waited; };
   auto first = std::min_element(pulses.begin(), pulses.end(), less);
   double others = seconds;
@@ -284,18 +304,18 @@ void Rank::warnOfStraggler(double seconds) {
       others = std::min(others, pulse->waited);
   const double waited = others - first->waited;
   int slowest = waited > 0.5 * seconds ? int(first - pulses.begin()) : -1;
-  if (slowest != late)
-    lateSteps = 0, lateSeconds = 0;
-  ++lateSteps;
-  lateSeconds += waited;
-  late = slowest;
-  if (late < 0 || late == warnedOf || lateSteps < 3 || lateSeconds < 0.5)
+  if (slowest != late.rank)
+    late.steps = 0, late.seconds = 0;
+  ++late.steps;
+  late.seconds += waited;
+  late.rank = slowest;
+  if (slowest < 0 || slowest == late.named || late.steps < 3 || late.seconds < 0.5)
     return;
-  warnedOf = late;
-  char text[160];
-  std::snprintf(text, sizeof text, "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", late,
+  late.named = slowest;
+  late.isToBeNamed = true;
+  std::snprintf(late.text.data(), late.text.size(),
+                "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", slowest,
                 static_cast<long long>(current), waited, seconds);
-  run.observer.warning(text);
 }
 
 Status Rank::preempt() {

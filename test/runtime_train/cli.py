@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's command line: exit codes, messages, outputs. Usage: cli.py ZERO_RUN WRITE_PLAN"""
-import json, os, pathlib, re, resource, signal, subprocess, unittest, zipfile
+import json, os, pathlib, re, resource, signal, struct, subprocess, time, unittest, zipfile
 
 from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
@@ -107,6 +107,8 @@ class CommandLine(ZeroRunTest):
         self.succeeds(self.train("--save-every", 1, steps=2))
         for weights in ("none", self.dir / "out"):
             self.expect(2, '"--weights" is what a run begins with', self.train("--resume", self.dir / "out/step-1", "--weights", weights, out="other"))
+        for flag, value in (("--threads", 2), ("--device", "fake"), ("--products", "none")):
+            self.expect(2, f'"{flag}" is of --kernels', run("inspect", self.dir / "tiny.plan", flag, value))
         code, _, err = self.train("--resume", "auto", "--weights", self.dir / "out", out="other")  # begins with them, as nothing is there
         self.assertEqual(code, 0, err)
 
@@ -129,6 +131,15 @@ class CommandLine(ZeroRunTest):
         self.expect(2, '"--rounds" is of products', run("bench-machine", "--rounds", 3))
         self.expect(2, '"--nvme-dir" is of the machine\'s rates', run("bench-machine", self.dir / "tiny.plan", "--nvme-dir", self.dir))
         self.expect(2, '"--size" is of --nvme-dir', run("bench-machine", "--size", "1MB"))
+
+    def test_what_is_measured_has_a_place(self):
+        """That the file cannot be written is said before anything is measured, which would be lost."""
+        for words in (("bench-machine",), ("bench-io", self.dir, "--size", "1MB"), ("bench-machine", "--shape", "f32:nn:512x512x512")):
+            for output, says in ((self.dir / "none" / "file", "cannot create"), (self.dir, "is a directory")):
+                result = run(*words, "-o", output)
+                self.expect(3 if "--shape" in words and output == self.dir else 6, says, result)  # a table is read first
+                self.assertNotIn("F/s", result[2])
+        self.assertEqual(run("bench-machine", "--shape", "f32:nn:512x512x512", "--rounds", 1, "-o", self.dir / "table.json")[0], 0)
 
     def test_no_core(self):
         """The limit under which the kernel writes no core and starts nobody who would."""
@@ -167,7 +178,18 @@ class CommandLine(ZeroRunTest):
         self.write_plan(world=8, accumulation=4)
         code, _, err = self.train("--threads", 1, steps=1)
         self.assertEqual(code, 0, err)
-        self.assertRegex(err, r"the data have \d+ samples but a step takes 32: samples repeat within a step")
+        self.assertRegex(err, r"(?m)^warning: the data have \d+ samples but a step takes 32: samples repeat within a step")
+
+    def test_data_that_are_no_numbers(self):
+        """In the first step that is of the data or the weights, and no flag about the update helps."""
+        path = self.dir / "data.safetensors"
+        data = bytearray(path.read_bytes())
+        for position in range(8 + struct.unpack("<Q", data[:8])[0], len(data), 4):
+            data[position:position + 4] = struct.pack("<f", float("nan"))
+        path.write_bytes(data)
+        code, _, err = self.train("--quiet")
+        self.assertEqual(code, 8, err)
+        self.assertRegex(err, "at step 1\n.*look at the data and the weights, which no update has changed")
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
     def test_no_gpu(self):
@@ -240,6 +262,28 @@ class CommandLine(ZeroRunTest):
             self.assertEqual(subprocess.run([ZERO_RUN, *command], stdout=writer, timeout=600).returncode, 0, command)
             os.close(writer)
 
+    def test_streams_that_do_not_block(self):
+        """Who shares a pipe with others may have set it so: what is asked for waits for room, and is whole."""
+        text, names = run("inspect", self.dir / "tiny.plan", "--text")[1], "x" * 100000
+        for number, command, whole in ((1, ("inspect", self.dir / "tiny.plan", "--text"), text), (2, ("inspect", names), names)):
+            reader, writer = os.pipe()
+            os.set_blocking(writer, False)
+            filled = 0
+            try:
+                while True:
+                    filled += os.write(writer, b"-" * 512)
+            except BlockingIOError:
+                pass
+            streams = {"stdout" if number == 1 else "stderr": writer}
+            process = subprocess.Popen([ZERO_RUN, *map(str, command)], **streams)
+            self.addCleanup(process.kill)
+            os.close(writer)
+            time.sleep(0.3)
+            with open(reader, "rb") as stream:
+                said = stream.read()[filled:].decode()
+            self.assertEqual(process.wait(timeout=600), 0 if number == 1 else 3)
+            self.assertIn(whole, said)
+
     def test_a_launcher_tells_what_it_was_told(self):
         """Ranks are told by SIGUSR1, whatever the launcher was told by: one that is not through within its --grace ends with that number."""
         mpirun = self.dir / "bin" / "mpirun"
@@ -258,7 +302,7 @@ class CommandLine(ZeroRunTest):
     def test_slurm_template(self):
         code, out, err = run("slurm-template")
         self.assertEqual((code, err), (0, ""))
-        self.assertIn("srun --mpi=pmix", out)
+        self.assertRegex(out, r'srun --mpi=pmix .*--cpus-per-task="\$SLURM_CPUS_PER_TASK"')
         self.assertEqual(subprocess.run(["bash", "-n"], input=out, text=True).returncode, 0)
 
     def test_world_size(self):

@@ -82,7 +82,7 @@ class Folders(ZeroRunTest):
         lines = [line for line in err.splitlines() if "bytes of memory" not in line]  # which a sanitizer takes
         self.assertEqual(len(lines), 8, err)
         for line in lines:
-            self.assertRegex(line, '^step-2 is not saved: cannot save into ".*step-2.tmp": no space left on device$')
+            self.assertRegex(line, '^warning: step-2 is not saved: cannot save into ".*step-2.tmp": no space left on device$')
 
     def test_output_folder(self):
         (self.dir / "file").write_text("x")

@@ -2,11 +2,11 @@
 
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Size.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/launch/Mpirun.h"
 #include "tools/zero-run/Environment.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <cmath>
@@ -18,16 +18,7 @@
 
 namespace zc::run {
 
-void print(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t put = ::write(fd, text.data(), text.size());
-    if (put < 0 && errno == EINTR)
-      continue;
-    if (put <= 0)
-      return;
-    text.remove_prefix(size_t(put));
-  }
-}
+void print(int fd, std::string_view text) { (void)io::writeOn(fd, text); }
 
 bool tell(int fd, std::string_view text, int milliseconds) {
   // Writable means room for PIPE_BUF bytes at least.
@@ -145,7 +136,7 @@ void Progress::note(const std::string &text) {
 void Progress::warning(const std::string &text) {
   std::lock_guard<std::mutex> lock(writing);
   endBar();
-  tell(2, prefix + escapeName(text) + "\n", 200);
+  tell(2, prefix + "warning: " + escapeName(text) + "\n", 200);
 }
 
 void announceEnd(Code code) {
