@@ -81,6 +81,8 @@ Status measureProducts(const Flags &flags) {
     ZC_RETURN_IF_ERROR(addShape(flags, text, shapes));
   auto table = tableOf(path);
   ZC_RETURN_IF_ERROR(table.status());
+  if (path != defaultProductFile()) // whose folder is made
+    ZC_RETURN_IF_ERROR(io::checkReplaceable(path));
   print(2, "product (left, right factor; m x n x k)  threads     without      with  by\n");
   TuneOptions options;
   options.rounds = flags.benchRounds;

@@ -49,6 +49,9 @@ Status measureRates(const Flags &flags) {
   auto launched = launchedRank();
   if (!launched)
     return launched.error();
+  const bool isFile = !flags.machine.empty() && flags.machine != "-";
+  if (isFile && (!*launched || (*launched)->rank == 0))
+    ZC_RETURN_IF_ERROR(io::checkReplaceable(flags.machine));
   std::unique_ptr<RankGroup> ranks;
   if (*launched && (*launched)->size > 1) {
     auto connected = connectMpi({nullptr, flags.initTimeout, failToMeet});

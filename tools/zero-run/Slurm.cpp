@@ -20,7 +20,8 @@ static const char *const kTemplate = R"(#!/bin/bash
 out=runs/model
 
 # How srun tells the ranks about each other: pmix for Open MPI, pmi2 for MPICH (srun --mpi=list shows what there is).
-srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores \
+# It does not take --cpus-per-task from above by itself (since Slurm 22.05): each rank would have one core.
+srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores \
   zero-run model.plan --tokens train.bin --steps 100000 --out "$out" --save-every 500 --keep 2 --resume auto &
 wait $!
 code=$?

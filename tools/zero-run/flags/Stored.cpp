@@ -3,21 +3,30 @@
 
 namespace zc::run {
 
-std::unique_ptr<Command> inspectCommand(CLI::App &root, Flags &flags) {
-  CLI::App &app = *root.add_subcommand("inspect", "what a plan holds");
-  app.add_option("plan", flags.run.plan, "plan file")->required();
-  app.add_flag("--text", flags.wholeText, "the whole plan as text");
-  app.add_flag("--kernels", flags.kernels,
-               "who computes the steps: our own kernels, a library, plain loops; --text: of each");
-  app.add_option("--threads", flags.run.threads, "of --kernels: per rank (default: as a run here)")
-      ->check(positive(4096));
-  app.add_option("--products", flags.run.products, "of --kernels: as a run's");
-  app.add_option("--device", flags.run.device, "of --kernels: as a run's (default: what the plan is for)")
-      ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}));
-  return std::make_unique<Command>(app, Flags::Command::inspect, flags, "zero-run inspect gpt2.plan --kernels");
-}
-
 namespace {
+
+class InspectCommand : public Command {
+public:
+  InspectCommand(CLI::App &root, Flags &flags)
+      : Command(*root.add_subcommand("inspect", "what a plan holds"), Flags::Command::inspect, flags,
+                "zero-run inspect gpt2.plan --kernels") {
+    app.add_option("plan", flags.run.plan, "plan file")->required();
+    app.add_flag("--text", flags.wholeText, "the whole plan as text");
+    app.add_flag("--kernels", flags.kernels,
+                 "who computes the steps: our own kernels, a library, plain loops; --text: of each");
+    app.add_option("--threads", flags.run.threads, "of --kernels: per rank (default: as a run here)")
+        ->check(positive(4096));
+    app.add_option("--products", flags.run.products, "of --kernels: as a run's");
+    app.add_option("--device", flags.run.device, "of --kernels: as a run's (default: what the plan is for)")
+        ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}));
+  }
+  Status complete() override {
+    for (const char *flag : {"--threads", "--products", "--device"})
+      if (app.count(flag) && !flags.kernels)
+        return usageError("\"" + std::string(flag) + "\" is of --kernels", flag);
+    return Status::success();
+  }
+};
 
 class ExportCommand : public Command {
 public:
@@ -41,7 +50,7 @@ public:
   CheckpointCommand(CLI::App &root, Flags &flags)
       : Command(*root.add_subcommand("checkpoint", "verify DIR: whether a checkpoint, or all of a run, are whole"),
                 Flags::Command::verifyCheckpoint, flags, "zero-run checkpoint verify runs/gpt2") {
-    app.add_option("what", verb, "verify: reads every byte and compares all hashes")
+    app.add_option("action", verb, "verify: reads every byte and compares all hashes")
         ->required()
         ->check(oneOf({"verify"}));
     app.add_option("folder", flags.checkpoint, "a checkpoint's or a run's folder")->required();
@@ -53,6 +62,9 @@ private:
 
 } // namespace
 
+std::unique_ptr<Command> inspectCommand(CLI::App &root, Flags &flags) {
+  return std::make_unique<InspectCommand>(root, flags);
+}
 std::unique_ptr<Command> exportCommand(CLI::App &root, Flags &flags) {
   return std::make_unique<ExportCommand>(root, flags);
 }
