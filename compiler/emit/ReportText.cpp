@@ -135,8 +135,9 @@ std::string zc::reportAsTable(const planpb::Plan &plan) {
   writeTier(out, "host", report.host());
   writeTier(out, "nvme", report.nvme());
   writeTraffic(out, report.traffic());
-  out << llvm::formatv("\n{0} steps, {1} buckets, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n", numSteps(plan),
-                       plan.buckets_size(), report.flops() / 1e9, report.predicted_step_seconds());
+  out << llvm::formatv("\n{0}, {1}, {2:f2} GFLOP per rank; predicted {3:f3} s per step\n",
+                       counted(int64_t(numSteps(plan)), "step"), counted(plan.buckets_size(), "bucket"),
+                       report.flops() / 1e9, report.predicted_step_seconds());
   uint64_t state = device.parameters() + device.gradients() + device.optimizer();
   llvm::StringRef binds = state >= device.activations() && state >= device.buffers() ? "model state"
                           : device.activations() >= device.buffers()                 ? "activations"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zero-compile as a tool: command lines and files it must refuse, with the right exit code, one message and nothing left
 behind; and its phases, which can be stopped at, dumped, parsed again and run pass by pass to the very same plan."""
-import json, os, pathlib, random, re, subprocess, sys
+import json, os, pathlib, random, re, resource, signal, subprocess, sys
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -94,7 +94,10 @@ COMMAND_LINES = [
     flags("--grad-accum-dtype fp32 --forward-only", USAGE, "trains nothing"),
     flags("--delay-after 3 --offload-optimizer host", USAGE, "says when --delay-update begins"),
     flags("--quantize-weights int4", USAGE, "int4"), flags("--quantize-block 3", USAGE, "even"),
-    refuses("no model", USAGE, "no model is given"),
+    refuses("no model", USAGE, "no model is given"), refuses("an empty value", USAGE, 'the value of "--config" is empty', MODEL, "--config", ""),
+    flags("--list-parameters", USAGE, "makes no plan, report or file"), flags("--compile-to import --json", USAGE, "JSON is made of the report"),
+    flags("--compile-to grad --emit-trace trace.json", USAGE, "not made with --compile-to grad"),
+    flags("--compile-to grad --memory-html page.html", USAGE, "--> --memory-html"), flags("--dry-run=maybe", USAGE, "could not convert"),
     refuses("no such folder", IO, "cannot create", MODEL, output=suite.dir / "nowhere/a.plan"),
     refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", file("no-folder", b"")),
 ]
@@ -340,6 +343,43 @@ def to_stdout():
             done = subprocess.run([suite.bin / "zero-compile", *words], stdout=full, stderr=subprocess.PIPE, timeout=600)
         if done.returncode != IO:
             raise Case(f"{words[-1]} to a full disk: {done.returncode}: {done.stderr.decode()}")
+        reader, writer = os.pipe()
+        os.close(reader)
+        same(f"{words[-1]} without a reader", subprocess.run([suite.bin / "zero-compile", *words], stdout=writer, timeout=600).returncode, 0)
+        os.close(writer)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    done = subprocess.run([suite.bin / "zero-compile", MODEL, "-o", suite.dir / "limited.plan"], preexec_fn=limit, stderr=subprocess.PIPE, timeout=600)
+    if done.returncode != IO or list(suite.dir.glob("limited.plan*")):
+        raise Case(f"over a limit of size: {done.returncode}: {done.stderr.decode()}")
+
+
+def translated():
+    """zero-translate's output is whole or not touched, and a reader that has gone is no error."""
+    plan, old = suite.compile(MODEL, suite.dir / "translated.plan"), file("old.mlir", b"before")
+    command = [suite.bin / "zero-translate", "--plan-to-mlir", plan]
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    done = subprocess.run([*command, "-o", old], preexec_fn=limit, stderr=subprocess.PIPE, timeout=600)
+    if done.returncode != IO or b"cannot write" not in done.stderr or old.read_bytes() != b"before" or list(suite.dir.glob("old.mlir.*")):
+        raise Case(f"over a limit of size: {done.returncode}: {done.stderr.decode()}")
+    with open("/dev/full", "wb") as full:
+        same("to a full disk", subprocess.run(command, stdout=full, stderr=subprocess.DEVNULL, timeout=600).returncode, IO)
+    reader, writer = os.pipe()
+    os.close(reader)
+    same("without a reader", subprocess.run(command, stdout=writer, stderr=subprocess.DEVNULL, timeout=600).returncode, 0)
+    os.close(writer)
+    same("text", bytes_of(*command), (subprocess.run([*command, "-o", old], check=True, timeout=600), old.read_bytes())[1])
+
+
+def tables_alone():
+    """What explains makes nothing else, unless that is asked for."""
+    page = suite.dir / "explained.html"
+    table = bytes_of("zero-compile", MODEL, "--explain-offload")
+    told = bytes_of("zero-compile", MODEL, "--explain-offload", "--memory-html", page)
+    if b"is the placement" not in told or not page.exists() or b"what binds" in table:
+        raise Case("the page is missing, or a report too many")
+    done = subprocess.run([suite.bin / "zero-compile", MODEL, "--explain-offload", "--json"], capture_output=True, text=True, timeout=600)
+    if done.returncode != USAGE or done.stdout or "JSON is made of the report" not in done.stderr:
+        raise Case(f"{done.returncode}: {done.stdout}{done.stderr}")
 
 
 def flags_of_mlir():
@@ -400,6 +440,6 @@ suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_r
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
-           ("stdout", to_stdout), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
+           ("stdout", to_stdout), ("zero-translate's output", translated), ("tables alone", tables_alone), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
            ("memory per node", memory_per_node)])
 suite.finish()

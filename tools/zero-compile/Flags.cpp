@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cctype>
 #include <deque>
 #include <unistd.h>
 
@@ -150,6 +151,30 @@ Status readPhase(const std::string &text, Phase &stopAfter) {
   return text.empty() ? Status::success() : optionError(notOneOf(text, known), "compile-to");
 }
 
+/// What is asked for is one thing, or several that go together: nothing is left out without a word.
+Status checkOutcome(Flags &flags, const ToolFlags &tool) {
+  const CompileOptions &c = flags.compile;
+  const bool explains = flags.explainOffload || flags.explainSharding, stops = c.stopAfter != Phase::emit;
+  const bool compiles = flags.dryRun || stops || !c.output.empty() || !c.dumpPhasesTo.empty() ||
+                        !c.memoryHtml.empty() || !c.emitTrace.empty();
+  flags.explainsOnly = explains && !compiles;
+  if (tool.list && (compiles || explains))
+    return optionError("it prints the table of parameters and makes no plan, report or file", "list-parameters");
+  if (flags.json && (stops || flags.explainsOnly))
+    return optionError("JSON is made of the report (--dry-run, -o) and of --list-parameters", "json");
+  for (const auto &[file, flag] : {std::pair(&c.memoryHtml, "memory-html"), std::pair(&c.emitTrace, "emit-trace")})
+    if (stops && !file->empty())
+      return optionError("it shows a plan, which is not made with --compile-to " + tool.compileTo, flag);
+  const bool writesPlan = c.output == "-" && !stops && !flags.dryRun;
+  if (writesPlan && ::isatty(1))
+    return optionError("a plan is not written to a terminal", "output");
+  if (writesPlan && flags.json)
+    return optionError("the report as JSON is on stdout, where -o - writes the plan", "json");
+  if (!compiles && !explains && !tool.list)
+    return optionError("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters", "");
+  return Status::success();
+}
+
 Status complete(Flags &flags, const ToolFlags &tool) {
   CompileOptions &c = flags.compile;
   c.offloadIsOpen = (flags.automatic || flags.explainOffload) && !c.isGiven("offload-optimizer");
@@ -173,17 +198,7 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   if (flags.automatic)
     c.given["auto"]; // a command that compiles the same says it too
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;
-  bool producesNothing = c.output.empty() && !flags.dryRun && !flags.explainOffload && !flags.explainSharding &&
-                         !tool.list && c.stopAfter == Phase::emit && c.dumpPhasesTo.empty() && c.memoryHtml.empty() &&
-                         c.emitTrace.empty();
-  const bool writesPlan = c.output == "-" && c.stopAfter == Phase::emit && !flags.dryRun && !tool.list;
-  if (writesPlan && ::isatty(1))
-    return optionError("a plan is not written to a terminal", "output");
-  if (writesPlan && flags.json)
-    return optionError("the report as JSON is on stdout, where -o - writes the plan", "json");
-  if (producesNothing)
-    return optionError("say where the plan goes with -o OUT.plan, or ask for --dry-run or --list-parameters", "");
-  return Status::success();
+  return checkOutcome(flags, tool);
 }
 
 Error unknownArgument(const CLI::App &app, const std::string &argument) {
@@ -195,6 +210,21 @@ Error unknownArgument(const CLI::App &app, const std::string &argument) {
     for (const std::string &longName : option->get_lnames())
       known.push_back("--" + longName);
   return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, known, "zero-compile"));
+}
+
+/// The parser's messages begin with a capital.
+Error parserError(std::string message) {
+  message[0] = char(std::tolower(static_cast<unsigned char>(message[0])));
+  return optionError(message, "");
+}
+
+/// A shell's variable that is not set would else be a flag that was not given.
+Status checkValues(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &value : option->results())
+      if (value.empty())
+        return optionError("the value of \"" + option->get_name() + "\" is empty: give one, or leave the flag out", "");
+  return Status::success();
 }
 
 Result<Flags> parse(std::vector<std::string> arguments) {
@@ -210,9 +240,9 @@ Result<Flags> parse(std::vector<std::string> arguments) {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend())); // CLI11 takes them reversed
   } catch (const CLI::ParseError &error) {
     if (!tool.help && !tool.helpAll)
-      return optionError(error.what(), "");
+      return parserError(error.what());
   } catch (const std::exception &error) {
-    return optionError(error.what(), "");
+    return parserError(error.what());
   }
   if (tool.help || tool.helpAll || tool.version || arguments.empty()) {
     flags.command = Flags::Command::text;
@@ -223,6 +253,7 @@ Result<Flags> parse(std::vector<std::string> arguments) {
   }
   if (std::vector<std::string> extras = app.remaining(); !extras.empty())
     return unknownArgument(app, extras.front());
+  ZC_RETURN_IF_ERROR(checkValues(app));
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
   ZC_RETURN_IF_ERROR(resolveMesh(flags.compile)); // a configuration's batch sizes are of so many ranks
   if (!tool.config.empty()) {

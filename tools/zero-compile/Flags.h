@@ -12,6 +12,7 @@ struct Flags {
   bool explainOffload = false, explainSharding = false;
   bool automatic = false; ///< choose what is not given
   bool dryRun = false, json = false;
+  bool explainsOnly = false;      ///< no plan, no report
   std::vector<std::string> mlir;  ///< --mlir-... flags, for MLIR
   std::vector<std::string> notes; ///< for people, on stderr
   std::string text;               ///< of --help, --help-all, --version

@@ -8,15 +8,16 @@
 #include "tools/zero-compile/Flags.h"
 
 #include <climits>
-#include <cstdio>
+#include <csignal>
 #include <exception>
 #include <malloc.h>
 #include <new>
+#include <unistd.h>
 
 using namespace zc;
 using namespace zc::tool;
 
-static void tell(const std::string &text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+static void tell(const std::string &text) { (void)io::writeOn(STDERR_FILENO, text); }
 
 static void printWarnings(const CompileResult &result) {
   for (const std::string &warning : result.warnings)
@@ -88,18 +89,14 @@ static Status run(const Flags &flags) {
     if (!table)
       return table.error();
     ZC_RETURN_IF_ERROR(printTable(flags, *table));
-    if (flags.compile.output.empty() && !flags.dryRun)
-      return Status::success();
   }
   if (flags.explainSharding) {
     Result<CompileResult> explained = explainSharding(flags.compile);
     if (!explained)
       return explained.error();
     ZC_RETURN_IF_ERROR(printTable(flags, explained->shardingTable));
-    if (flags.compile.output.empty() && !flags.dryRun)
-      return Status::success();
   }
-  return printCompiled(flags);
+  return flags.explainsOnly ? Status::success() : printCompiled(flags);
 }
 
 static Status guarded(int argc, char **argv) {
@@ -117,6 +114,9 @@ int main(int argc, char **argv) {
   // Stages give back what the next ones take again: of large models the system would clear each page anew.
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
+  // A reader that has gone is nobody's error, and a limit of a file's size one of its writing.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;

@@ -3,14 +3,15 @@
 #include "compiler/import/Options.h"
 #include "dialects/graph/NodeNames.h"
 #include "runtime/base/Outputs.h"
+#include "runtime/io/OutputFile.h"
 #include "tools/zero-translate/PlanText.h"
 
 #include "mlir/IR/AsmState.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <csignal>
 #include <deque>
 
 using namespace llvm;
@@ -56,8 +57,7 @@ static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
   return zc::checkOutputs(inputs, {{"-o", output == "-" ? std::string() : output}});
 }
 
-/// Writes what `produce` gives. The output is opened only once that is there: on errors nothing is touched, and an
-/// output that is no regular file (/dev/null) is never removed.
+/// Writes what `produce` gives, once that is there: on errors nothing is touched.
 static int write(function_ref<zc::Status(raw_ostream &)> produce) {
   if (zc::Status status = checkOutput({{"", input}}); !status.ok())
     return fail(status.error());
@@ -65,19 +65,8 @@ static int write(function_ref<zc::Status(raw_ostream &)> produce) {
   raw_string_ostream buffer(text);
   if (zc::Status status = produce(buffer); !status.ok())
     return fail(status.error());
-  std::error_code problem;
-  raw_fd_ostream file(output, problem, sys::fs::OF_None);
-  if (!problem) {
-    file << text;
-    file.flush();
-    problem = file.error();
-    file.clear_error();
-  }
-  if (!problem)
-    return 0;
-  if (output != "-" && sys::fs::is_regular_file(output))
-    (void)sys::fs::remove(output);
-  return fail(zc::makeError(zc::Code::io, 101, "cannot write: " + problem.message(), output));
+  zc::Status written = output == "-" ? zc::io::writeToStdout(text) : zc::io::writeFileAtomically(output, text);
+  return written.ok() ? 0 : fail(written.error());
 }
 
 static zc::Status importModel(ImportFlags &flags, raw_ostream &out) {
@@ -118,7 +107,10 @@ static zc::Status writePlanFile(raw_ostream &out) {
 }
 
 int main(int argc, char **argv) {
-  InitLLVM init(argc, argv);
+  InitLLVM init(argc, argv, /*InstallPipeSignalExitHandler=*/false);
+  // A reader that has gone is nobody's error, and a limit of a file's size one of its writing.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   ImportFlags importFlags;
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
