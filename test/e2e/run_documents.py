@@ -184,6 +184,15 @@ def named_tests():
     return f"{len(rows)} rows"
 
 
+def scripts():
+    """Each script of a folder of scripts has its line in that folder's README."""
+    there = [path for path in tracked() if path.match("test/*/run_*.py")]
+    missing = [str(path.relative_to(ROOT)) for path in there if f"`{path.name}`" not in (path.parent / "README.md").read_text()]
+    if missing:
+        raise Case("not in their folder's README: " + " ".join(missing))
+    return f"{len(there)} scripts"
+
+
 def first_page():
     """README.md is what a stranger reads to the end."""
     lines = len((ROOT / "README.md").read_text().splitlines())
@@ -195,7 +204,7 @@ def first_page():
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
 cases += [("commands of zero-run", every_command_has_its_section), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
-          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages),
+          ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages), ("scripts", scripts),
           ("length of README.md", first_page)]
 suite.run(cases)
 suite.finish()
