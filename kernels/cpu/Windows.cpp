@@ -208,13 +208,14 @@ static Result<BatchNormShape> readNorm(const KernelSpec &spec, size_t inputs, si
                          .done());
   const DType type = spec.operands[same[0]].dtype;
   const Dims x = inModelOrder(spec, same[0]);
+  const int64_t inner = product(x, 2, x.size());
   return BatchNormShape{type,
                         type == DType::f64 ? DType::f64 : DType::f32,
                         x[0],
                         x[1],
-                        product(x, 2, x.size()),
+                        inner,
                         spec.getReal("epsilon", 0),
-                        isChannelsLast(spec)};
+                        isChannelsLast(spec) || inner == 1};
 }
 
 Result<BatchNormShape> readBatchNorm(const KernelSpec &spec) { return readNorm(spec, 3, 3, {0, 3}, {1, 2}, {4, 5}); }

@@ -97,6 +97,9 @@ struct PoolShape {
   int64_t planes;     ///< N * C
   PlaneOrder order;
   Windows windows;
+
+  /// Is there no window at all? (A crafted plan's may be of any size then: it needs no workspace.)
+  bool isEmpty() const { return planes == 0 || windows.outPlane == 0; }
 };
 /// Operands: input, result, indices.
 Result<PoolShape> readMaxPool(const KernelSpec &spec);
@@ -107,7 +110,7 @@ Result<PoolShape> readSumPool(const KernelSpec &spec);
 /// Operands: grad, result.
 Result<PoolShape> readSumPoolGrad(const KernelSpec &spec);
 
-/// Tensors [batch, channels, inner], or [batch, inner, channels].
+/// Tensors [batch, channels, inner], or [batch, inner, channels]; what is both is channels last.
 struct BatchNormShape {
   DType dtype, stat;
   int64_t batch, channels, inner;

@@ -37,7 +37,8 @@ public:
           tap.begin = std::min(tap.begin, o);
           tap.end = o + 1;
         }
-      taps.push_back(tap);
+      if (tap.begin < tap.end)
+        taps.push_back(tap);
     }
   }
 
@@ -91,11 +92,13 @@ private:
     std::vector<Span> spans;
   };
   std::array<Axis, 3> axes;
-  std::vector<Tap> taps; ///< of the last dimension
+  std::vector<Tap> taps; ///< of the last dimension, those that some window has inside
   int64_t stride = 1;    ///< of the last dimension
 };
 
-bool isDeclined(const PoolShape &s) { return s.order.channelsLast || !isFast(s.dtype) || s.windows.in.size() > 3; }
+bool isDeclined(const PoolShape &s) {
+  return s.order.channelsLast || !isFast(s.dtype) || s.windows.in.size() > 3 || s.isEmpty();
+}
 
 template <typename Fn> void forPlanes(const PoolShape &s, int threads, Fn fn) {
   parallelRanges(threads, s.planes, 1, [&](int64_t begin, int64_t end, int thread) {

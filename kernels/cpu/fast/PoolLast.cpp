@@ -112,9 +112,7 @@ private:
   Piece<int64_t> table;
 };
 
-bool isDeclined(const PoolShape &s) {
-  return !s.order.channelsLast || !isFast(s.dtype) || s.planes * s.windows.outPlane == 0;
-}
+bool isDeclined(const PoolShape &s) { return !s.order.channelsLast || !isFast(s.dtype) || s.isEmpty(); }
 int threadsOf(const KernelSpec &spec, const PoolShape &s) {
   return threadsFor(spec.threads, s.planes * s.windows.inPlane);
 }
