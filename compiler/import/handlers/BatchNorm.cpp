@@ -120,7 +120,7 @@ void normalizeGroups(Node &node, int64_t groups, Value scale, Value bias, double
   int64_t elements = 1;
   for (int64_t d : dimsOf(x).drop_front(2))
     elements *= d;
-  elements *= dimsOf(x)[1] / groups;
+  elements *= groups == 0 ? 0 : dimsOf(x)[1] / groups; // instances of no channel
   Value y = normalizeRows(node, node.reshape(x, {dimsOf(x)[0] * groups, elements}), epsilon);
   y = node.reshape(y, dimsOf(x));
   y = node.make<MulOp>({y, perChannel(node, scale, rankOf(x))});
