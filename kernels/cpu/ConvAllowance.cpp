@@ -34,12 +34,12 @@ int64_t convScratch(const ConvShape &s, bool isBf16, int64_t paddedIn, int64_t p
   return Workspace::sum(int64_t(256) << 10, columns, sums, Workspace::times(tile, tilesFor(tile, 16)));
 }
 
-/// Where windows are larger than images, oneDNN's gradient of weights with AVX2 is a product of matrices that has
-/// weights four times in fp32, per thread.
-int64_t smallImageSums(const ConvShape &s, int64_t weights) {
+/// Where windows are larger than images, or dilated, oneDNN's gradient of weights with AVX2 is a product of matrices
+/// that has weights four times in fp32, per thread.
+int64_t productSums(const ConvShape &s, int64_t weights) {
   const Windows &w = s.windows;
   for (size_t i = 0; i < w.in.size(); ++i)
-    if (w.in[i] < w.kernel[i])
+    if (w.in[i] < w.kernel[i] || w.dilations[i] > 1)
       return Workspace::times(4, 4, weights);
   return 0;
 }
@@ -57,7 +57,7 @@ int64_t convAllowance(const ConvShape &s, bool isWeightGrad) {
   int64_t output = Workspace::times(s.batch, out, s.windows.outPlane);
   auto computedIn = [&](DType type) {
     int64_t total = Workspace::sum(convScratch(s, type == DType::bf16, in, out, weights),
-                                   isWeightGrad ? smallImageSums(s, weights) : 0);
+                                   isWeightGrad ? productSums(s, weights) : 0);
     for (int64_t elements : {input, output, weights, out + in})
       total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(type))));
     return total;

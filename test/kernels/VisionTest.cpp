@@ -367,6 +367,16 @@ TEST(Fast, aWeightGradientOfImagesSmallerThanWindowsIsNoPlainLoop) {
   EXPECT_EQ((*kernel)->note(), "");
 }
 
+/// With AVX2 that is a product of matrices. Of a smaller workspace, oneDNN's next kernel is asked for, and then none.
+TEST(Fast, aWeightGradientOfDilatedWindowsIsNoPlainLoop) {
+  const TensorType image{DType::f32, {2, 1024, 7, 7}};
+  Call weight{"conv_weight_grad", {Value(image), Value(image)}, {Value({DType::f32, {1024, 1024, 3, 3}})}};
+  weight.attributes = with(with(windows({1, 1}, {2, 2}, {2, 2}), "high", Ints{2, 2}), "kernel", Ints{3, 3});
+  auto kernel = registry(false).prepare(weight.spec());
+  ASSERT_TRUE(kernel.ok()) << kernel.error().message;
+  EXPECT_EQ((*kernel)->note(), "");
+}
+
 TEST(Fast, aConvolutionOfEitherLayoutHasNothingToNote) {
   ConvCase usual = convCases()[1];
   for (DType type : {DType::f32, DType::bf16}) {

@@ -224,20 +224,23 @@ struct Described {
   /// And as the primitive is to have it.
   memory::desc activation(const memory::dims &dims) const { return isGiven ? given(dims) : any(dims); }
 
-  dnnl::convolution_forward::primitive_desc forward(bool hasBias, dnnl::prop_kind kind) const {
+  dnnl::convolution_forward::desc forward(bool hasBias) const {
     using Desc = dnnl::convolution_forward::desc;
+    auto kind = dnnl::prop_kind::forward_training;
     auto algorithm = dnnl::algorithm::convolution_direct;
-    Desc desc = hasBias ? Desc(kind, algorithm, activation(input()), any(weight()), plain({s.outChannels}),
-                               activation(output()), strides, dilates, low, high)
-                        : Desc(kind, algorithm, activation(input()), any(weight()), activation(output()), strides,
-                               dilates, low, high);
-    return {desc, ownScratchpad(), cpuEngine()};
+    return hasBias ? Desc(kind, algorithm, activation(input()), any(weight()), plain({s.outChannels}),
+                          activation(output()), strides, dilates, low, high)
+                   : Desc(kind, algorithm, activation(input()), any(weight()), activation(output()), strides, dilates,
+                          low, high);
   }
+  /// What oneDNN asks for before it describes a gradient.
+  dnnl::convolution_forward::primitive_desc hint() const { return {forward(false), attributes, cpuEngine()}; }
 
   const ConvShape &s;
   bool isGiven;
   memory::data_type type;
   memory::dims strides, dilates, low, high;
+  const dnnl::primitive_attr attributes = ownScratchpad();
 
 private:
   static memory::dims with(memory::dims lead, const Dims &rest) {
@@ -253,7 +256,8 @@ template <typename PrimitiveDesc> bool isOptimised(const PrimitiveDesc &desc) {
 using Made = std::unique_ptr<Rearranged>;
 
 /// `pick(desc, made)` connects a primitive's tensors and says whether they fit: oneDNN's implementations in its order
-/// of preference, none that is plain loops.
+/// of preference, none that is plain loops. next_impl() reads what `desc` was made of, the operation's description and
+/// the hint, and owns neither: they live as long as `desc`.
 template <typename PrimitiveDesc, typename Pick>
 Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &s, Attempt &attempt, Pick pick) {
   do {
@@ -270,7 +274,8 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
 
 Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s, attempt);
-  auto desc = d.forward(s.hasBias, dnnl::prop_kind::forward_training);
+  const auto wanted = d.forward(s.hasBias);
+  dnnl::convolution_forward::primitive_desc desc(wanted, d.attributes, cpuEngine());
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
@@ -283,12 +288,11 @@ Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
 
 Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s, attempt);
-  auto hint = d.forward(false, dnnl::prop_kind::forward_training); // next_impl() reads it, and does not own it
-  dnnl::convolution_backward_data::primitive_desc desc(
-      dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
-                                            d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
-                                            d.high),
-      ownScratchpad(), cpuEngine(), hint);
+  const auto hint = d.hint();
+  const dnnl::convolution_backward_data::desc wanted(dnnl::algorithm::convolution_direct, d.activation(d.input()),
+                                                     d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates,
+                                                     d.low, d.high);
+  dnnl::convolution_backward_data::primitive_desc desc(wanted, d.attributes, cpuEngine(), hint);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
     made.input(DNNL_ARG_WEIGHTS, d.plain(d.weight()), desc.weights_desc());
@@ -299,12 +303,11 @@ Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attem
 
 Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
   Described d(s, attempt);
-  auto hint = d.forward(false, dnnl::prop_kind::forward_training); // next_impl() reads it, and does not own it
-  dnnl::convolution_backward_weights::primitive_desc desc(
-      dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, d.activation(d.input()),
-                                               d.any(d.weight()), d.activation(d.output()), d.strides, d.dilates, d.low,
-                                               d.high),
-      ownScratchpad(), cpuEngine(), hint);
+  const auto hint = d.hint();
+  const dnnl::convolution_backward_weights::desc wanted(dnnl::algorithm::convolution_direct, d.activation(d.input()),
+                                                        d.any(d.weight()), d.activation(d.output()), d.strides,
+                                                        d.dilates, d.low, d.high);
+  dnnl::convolution_backward_weights::primitive_desc desc(wanted, d.attributes, cpuEngine(), hint);
   return firstThatFits(desc, spec, s, attempt, [&](const auto &desc, Rearranged &made) {
     made.input(DNNL_ARG_SRC, d.given(d.input()), desc.src_desc());
     made.input(DNNL_ARG_DIFF_DST, d.given(d.output()), desc.diff_dst_desc());
