@@ -26,10 +26,13 @@ struct Moved {
     fromEnd,  ///< elements plus `rows`
     position, ///< elements, of negative ones those plus `rows`
   };
+  /// How much of the input it is: what one column must hold another need not.
+  enum class Share { all, most, few };
   size_t input = 0;
   int64_t shift = 0; ///< element t of the last dimension is of the input's t + shift
   What what = What::elements;
   int64_t rows = 0;
+  Share share = Share::all;
 
   bool isOf(const Moved *other, What kind) const {
     return other && other->what == kind && other->input == input && other->shift == shift;
@@ -69,6 +72,7 @@ private:
   }
   std::optional<int64_t> numberAt(const planpb::Step &step, int operand) const;
   void forgetOutputs(const planpb::Step &step);
+  Moved::Share shareOf(const planpb::Step &step, const Moved &from) const;
   void pass(const planpb::Step &step, int64_t shift);
   void limit(const Moved &moved, data::IndexRange range);
   void label(const planpb::Step &step, const Moved &moved, int64_t classes);
@@ -132,15 +136,26 @@ std::optional<int64_t> InputUses::numberAt(const planpb::Step &step, int operand
   return found == numbers.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// Of the input, what the step's output is whose first operand is `from`.
+Moved::Share InputUses::shareOf(const planpb::Step &step, const Moved &from) const {
+  int64_t all = batch.inputs[from.input].type.numElements(), taken = 1;
+  for (int64_t dim : plan.types(int(step.operands(1).type())).dims())
+    taken *= dim;
+  return std::max(from.share, taken >= all      ? Moved::Share::all
+                              : taken > all / 2 ? Moved::Share::most
+                                                : Moved::Share::few);
+}
+
 /// The step's one output has the elements of its first operand, `shift` further on.
 void InputUses::pass(const planpb::Step &step, int64_t shift) {
   if (step.operands_size() != 2)
     return;
   const Moved *from = movedTo(step, 0);
   DType type = dtypeOf(plan.types(int(step.operands(1).type())).type());
-  const std::optional<Moved> found = from && (type == DType::i64 || type == DType::i32) // a mask is no index
-                                         ? std::optional(Moved{from->input, from->shift + shift})
-                                         : std::nullopt;
+  const std::optional<Moved> found =
+      from && (type == DType::i64 || type == DType::i32) // a mask is no index
+          ? std::optional(Moved{from->input, from->shift + shift, Moved::What::elements, 0, shareOf(step, *from)})
+          : std::nullopt;
   forgetOutputs(step);
   if (found)
     moved[outputOf(step)] = *found;
@@ -161,10 +176,11 @@ void InputUses::slice(const planpb::Step &step) { pass(step, last(step, "offsets
 
 void InputUses::limit(const Moved &moved, data::IndexRange range) { batch.inputs[moved.input].range.meet(range); }
 
-/// Operand 0 is a table, 1 the indices; negative ones count from its end.
+/// Operand 0 is a table, 1 the indices; negative ones count from its end. Those of a part of the input are seen where
+/// they are used.
 void InputUses::lookUp(const planpb::Step &step) {
   const Moved *indices = movedTo(step, 1);
-  if (!indices)
+  if (!indices || indices->share != Moved::Share::all)
     return;
   const planpb::TensorType &table = plan.types(int(step.operands(0).type()));
   int64_t axis = integer(step, "axis", 0);
@@ -172,7 +188,10 @@ void InputUses::lookUp(const planpb::Step &step) {
     limit(*indices, {-table.dims(int(axis)), table.dims(int(axis)), std::nullopt, false});
 }
 
+/// Labels that were moved on are most of the input, those of one of several tasks a column.
 void InputUses::label(const planpb::Step &step, const Moved &moved, int64_t classes) {
+  if (moved.share == Moved::Share::few)
+    return;
   data::IndexRange range{0, classes, std::nullopt, true};
   if (const planpb::Attribute *ignored = findAttribute(plan, step, "ignore_index"))
     range.ignored = ignored->integer();
@@ -204,7 +223,7 @@ void InputUses::labelIndex(const planpb::Step &step) {
   const Moved *from = follow(step, 0);
   if (from && from->what == Moved::What::elements)
     label(step, *from, classes);
-  else if (from && from->what == Moved::What::position && from->rows == classes)
+  else if (from && from->what == Moved::What::position && from->rows == classes && from->share == Moved::Share::all)
     limit(*from, {-classes, classes, std::nullopt, false});
   forgetOutputs(step);
 }
@@ -218,9 +237,10 @@ void InputUses::constant(const planpb::Step &step) {
 
 void InputUses::less(const planpb::Step &step) {
   const Moved *from = movedTo(step, 0);
-  const std::optional<Moved> found = from && numberAt(step, 1) == 0
-                                         ? std::optional(Moved{from->input, from->shift, Moved::What::negative})
-                                         : std::nullopt;
+  const std::optional<Moved> found =
+      from && numberAt(step, 1) == 0
+          ? std::optional(Moved{from->input, from->shift, Moved::What::negative, 0, from->share})
+          : std::nullopt;
   forgetOutputs(step);
   if (found && step.operands_size() == 3)
     moved[outputOf(step)] = *found;
@@ -230,7 +250,8 @@ void InputUses::add(const planpb::Step &step) {
   const Moved *from = movedTo(step, 0);
   const std::optional<int64_t> rows = numberAt(step, 1);
   const std::optional<Moved> found =
-      from && rows ? std::optional(Moved{from->input, from->shift, Moved::What::fromEnd, *rows}) : std::nullopt;
+      from && rows ? std::optional(Moved{from->input, from->shift, Moved::What::fromEnd, *rows, from->share})
+                   : std::nullopt;
   forgetOutputs(step);
   if (found && step.operands_size() == 3)
     moved[outputOf(step)] = *found;
@@ -241,7 +262,8 @@ void InputUses::select(const planpb::Step &step) {
   const bool isPosition =
       from && from->isOf(follow(step, 0), Moved::What::negative) && from->isOf(fromEnd, Moved::What::fromEnd);
   const std::optional<Moved> found =
-      isPosition ? std::optional(Moved{from->input, from->shift, Moved::What::position, fromEnd->rows}) : std::nullopt;
+      isPosition ? std::optional(Moved{from->input, from->shift, Moved::What::position, fromEnd->rows, from->share})
+                 : std::nullopt;
   forgetOutputs(step);
   if (found && step.operands_size() == 4)
     moved[outputOf(step)] = *found;
