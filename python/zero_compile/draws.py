@@ -1,9 +1,9 @@
 """Numbers that a forward pass draws: a variational autoencoder's noise, a diffusion's times, masks. In a training zero-run draws them, as it does
 dropout's; compared with torch is what both make of the same numbers."""
 import contextlib
-import os
 import sys
 
+from . import state
 from .errors import need
 
 PERIOD, STEP = 128, 37  # of the numbers that stand for drawn ones: shares of a power of two, which no product with a whole number rounds
@@ -151,15 +151,12 @@ def watched():
     """Gives a list, into which each draw of the model's own goes: what is called, and where."""
     from torch.overrides import TorchFunctionMode
     torch = need("torch", "exporting")
-    drawing, inside, seen = stand_ins(torch, Numbers(torch)), os.path.dirname(torch.__file__) + os.sep, []
+    drawing, seen = stand_ins(torch, Numbers(torch)), []
 
     class Watches(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             if function in drawing:
-                frame = sys._getframe(1)
-                while frame.f_back and frame.f_code.co_filename.startswith(inside):
-                    frame = frame.f_back
-                seen.append(f"{function.__name__} at {frame.f_code.co_filename}:{frame.f_lineno}")
+                seen.append(f"{function.__name__} at {state.place(torch, sys._getframe(1))}")
             return function(*args, **kwargs or {})
 
     with Watches():

@@ -18,6 +18,7 @@ from . import adapters, draws, functions, graph, outputs, programs, record, rewr
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
+OF_BATCH = ".of_batch"  # behind the name of an input while torch.export names nodes, which may get the same
 INNER = "model"  # the wrapper's attribute that holds the model
 
 
@@ -175,7 +176,7 @@ def try_out(wrapper, batch, notes):
         twin = checking.duplicate(wrapper)
         versions = {id(b): (b, b._version) for b in [*twin.buffers(), *twin.parameters()]}  # held, so that no other gets its id
         try:
-            with draws.watched() as drawn, functions.watched() as own:
+            with draws.watched() as drawn, functions.watched() as own, state.refusing():
                 twin(*batch.values())
             changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
             del twin, versions  # as large as the model
@@ -299,7 +300,7 @@ def detach_kept(torch, opset):
 
 def dynamo(torch, wrapper, batch, path, fixed_batch):
     torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=True, opset_version=20, optimize=False, verbose=False,
-                      external_data=size(wrapper) > EXTERNAL, input_names=list(batch), output_names=[output_name(batch)],
+                      external_data=size(wrapper) > EXTERNAL, input_names=[name + OF_BATCH for name in batch], output_names=[output_name(batch)],
                       dynamic_shapes=None if fixed_batch else (tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
 
 
@@ -327,7 +328,10 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed):
                 for name, b in wrapper.named_buffers():
                     if name in before and b.shape == before[name].shape:
                         b.copy_(before[name])
-        return onnx.load(file)
+        proto = onnx.load(file)
+        if exporter == "dynamo":
+            graph.name_inputs(proto.graph, {name + OF_BATCH: name for name in batch})
+        return proto
 
 
 def restore_buffers(proto, model):

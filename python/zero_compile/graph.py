@@ -102,8 +102,16 @@ def apply_names(graph, renamed):
     rename_uses(graph, renamed)
 
 
+def name_inputs(graph, names):
+    """Gives inputs {name: the batch's}, which results of nodes may have as well: an input "cat", a node that concatenates."""
+    make_way(graph, {name: f"{name}.of_graph" for name in names.values()})
+    rename_uses(graph, names)
+    for each in [*graph.input, *graph.value_info]:
+        each.name = names.get(each.name, each.name)
+
+
 def make_way(graph, others):
-    """Gives values that have a parameter's name another."""
+    """Gives values that have a name that is to be another's another."""
     rename_uses(graph, others)
     for node in graph.node:
         node.output[:] = [others.get(name, name) for name in node.output]

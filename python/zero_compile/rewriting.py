@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from . import draws, matrices, recurrent, scattering, special
+from . import complexes, draws, losses, matrices, quantization, recurrent, scattering, special
 from .errors import need
 
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
@@ -48,7 +48,7 @@ def attention(torch):
         if not dropout_p > 0:
             return NotImplemented
         if enable_gqa:
-            key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), -3) for x in (key, value))
+            key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), x.dim() - 3) for x in (key, value))
         scores = torch.matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(int(query.shape[-1])) if scale is None else scale)
         if is_causal:
             attn_mask = torch.ones(int(query.shape[-2]), int(key.shape[-2]), dtype=torch.bool).tril()
@@ -92,18 +92,22 @@ def answering(torch):
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
-    for room in (matrices, recurrent, scattering, special):
+    for room in (losses, matrices, quantization, recurrent, scattering, special):
         answers |= room.stand_ins(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__")]
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            result = answers[function](*args, **kwargs or {}) if function in answers else NotImplemented
+            kwargs = kwargs or {}
+            if complexes.concerns(torch, function, args, kwargs):
+                result = complexes.answer(torch, function, args, kwargs)
+                return result.detach() if NoGrad.depth > 0 and isinstance(result, complexes.Pair) else result
+            result = answers[function](*args, **kwargs) if function in answers else NotImplemented
             if result is NotImplemented:
                 with told_of(torch, sys._getframe(1)) if function in looks else contextlib.nullcontext():
-                    result = function(*args, **kwargs or {})
+                    result = function(*args, **kwargs)
             stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.depth > 0 and any(
-                isinstance(value, torch.Tensor) and value.requires_grad for value in flat([args, *(kwargs or {}).values()]))
+                isinstance(value, torch.Tensor) and value.requires_grad for value in complexes.flat([args, *kwargs.values()]))
             return result.detach() if stops and not is_in_place(function) else result
 
     return Answering()
@@ -138,14 +142,6 @@ def told_of(torch, frame):
         frame = frame.f_back
     for warning in said:
         warnings.warn_explicit(warning.message, warning.category, frame.f_code.co_filename, frame.f_lineno)
-
-
-def flat(values):
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from flat(value)
-        else:
-            yield value
 
 
 def is_in_place(function):

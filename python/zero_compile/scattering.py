@@ -31,5 +31,25 @@ def stand_ins(torch):
         places = index.reshape(*[1] * dim, -1, *[1] * (input.dim() - dim - 1)).expand_as(source)
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
 
-    return {torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
+    def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
+                      include_last_offset=False, padding_idx=None):
+        """Bags of one size: looked up, and reduced."""
+        if input.dim() != 2 or offsets is not None or max_norm is not None or scale_grad_by_freq:
+            return NotImplemented
+        rows = torch.nn.functional.embedding(input, weight)
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights.unsqueeze(-1)
+        if padding_idx is not None:
+            counts = (input != padding_idx % int(weight.shape[0])).unsqueeze(-1)
+            rows = torch.where(counts, rows, torch.full_like(rows, -float("inf") if mode == "max" else 0.0))
+            number = counts.sum(1).clamp(min=1)
+            return torch.where(counts.any(1), rows.max(1).values, 0.0) if mode == "max" else rows.sum(1) / number if mode == "mean" else rows.sum(1)
+        return rows.sum(1) if mode == "sum" else rows.mean(1) if mode == "mean" else rows.max(1).values
+
+    def repeat_interleave(input, repeats, dim=None, **options):
+        """TorchScript's exporter adds the rank to a negative dimension in place, and so to every -1 of the graph."""
+        return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
+
+    return {torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
+            torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
             tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

@@ -1,4 +1,4 @@
-"""The gamma function's relatives, and the k-th of a row: what exporters have not, of what they have."""
+"""The gamma function's relatives, the inverse of erf, and the k-th of a row: what exporters have not, of what they have."""
 import collections
 import math
 
@@ -59,7 +59,42 @@ def stand_ins(torch):
         """Equal ones stay in no order that anything differentiable tells."""
         return input.sort(dim=dim, descending=descending) if stable is not False and not options else NotImplemented
 
+    def erfinv(input):
+        """Winitzki's approximation (2008) and Newton's steps from it, the last of which has the gradient."""
+        x = input.detach()
+        logarithm = (1 - x.square()).log()
+        middle = 2 / (math.pi * 0.147) + logarithm / 2
+        result = x.sign() * ((middle.square() - logarithm / 0.147).sqrt() - middle).clamp(min=0).sqrt()
+        for target in (x, x, input):
+            result = result - (result.erf() - target) * (math.sqrt(math.pi) / 2) * result.square().exp()
+        return result
+
+    def cov(input, *, correction=1, fweights=None, aweights=None):
+        if fweights is not None or aweights is not None or input.dim() != 2:
+            return NotImplemented
+        centred = input - input.mean(1, keepdim=True)
+        return centred @ centred.transpose(0, 1) / (input.shape[1] - correction)
+
+    def corrcoef(input):
+        if input.dim() != 2:
+            return NotImplemented
+        covariance = cov(input)
+        width = covariance.diagonal().sqrt()
+        return (covariance / width.unsqueeze(0) / width.unsqueeze(1)).clamp(-1.0, 1.0)
+
+    def ndtri(input):
+        return math.sqrt(2) * erfinv(2 * input - 1)
+
+    def clamp(input, min=None, max=None):
+        """torch.export's exporter fails where of two bounds of floats one is an integer."""
+        if not input.is_floating_point() or not isinstance(min, (int, float)) or not isinstance(max, (int, float)):
+            return NotImplemented
+        return input.clamp(float(min), float(max))
+
     return {
+        torch.erfinv: erfinv, tensor.erfinv: erfinv, torch.special.erfinv: erfinv, torch.special.ndtri: ndtri,
+        torch.cov: cov, tensor.cov: cov, torch.corrcoef: corrcoef, tensor.corrcoef: corrcoef,
+        torch.clamp: clamp, tensor.clamp: clamp, torch.clip: clamp, tensor.clip: clamp,
         torch.sort: sort, tensor.sort: sort, torch.msort: lambda input: input.sort(0).values, tensor.msort: lambda input: input.sort(0).values,
         torch.hypot: lambda input, other: (input.square() + other.square()).sqrt(), torch.lgamma: lgamma, tensor.lgamma: lgamma, torch.special.gammaln: lgamma, torch.digamma: digamma, tensor.digamma: digamma,
         torch.special.digamma: digamma, torch.special.psi: digamma, torch.kthvalue: kthvalue, tensor.kthvalue: kthvalue,

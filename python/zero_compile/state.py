@@ -1,7 +1,9 @@
 """What a model has besides its parameters and buffers, which an export cannot train: kept as it was while it is exported, and refused where a
 step depends on it."""
 import contextlib
+import os
 import random
+import sys
 
 from .errors import UNSUPPORTED, ZeroError, need
 
@@ -60,11 +62,43 @@ def refuse(model):
     if hooked:
         raise ZeroError(UNSUPPORTED, "hooks on gradients are not in an export: of " + ", ".join(map(repr, hooked[:8])),
                         help="remove them; zero-compile's --clip-grad-norm and --param-groups do what most are for")
+    complex_ones = [name for name, p in model.named_parameters() if p.is_complex()]
+    if complex_ones:
+        raise ZeroError(UNSUPPORTED, "complex parameters: " + ", ".join(map(repr, complex_ones[:8])),
+                        help="two floats each: torch.view_as_complex of a parameter of shape [..., 2], which optimizers train alike")
     counting = [name for name, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
                 and module.training and module.track_running_stats and module.momentum is None]
     if counting:
         raise ZeroError(UNSUPPORTED, "batch norms of momentum None, which keep the mean of all steps: " + ", ".join(map(repr, counting[:8])),
                         help="give them a momentum, or eval(), which leaves their statistics alone")
+
+
+@contextlib.contextmanager
+def refusing():
+    """Errors: what a forward pass does that no exporter has, a gradient that it takes itself, and packed sequences (unsupported)."""
+    from torch.overrides import TorchFunctionMode
+    torch = need("torch", "exporting")
+
+    class Refuses(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if getattr(function, "__name__", "") == "_pack_padded_sequence":
+                raise ZeroError(UNSUPPORTED, f"a packed sequence ({place(torch, sys._getframe(1))}), whose shape depends on the lengths",
+                                help="whole sequences, and what counts by a mask or a gather: out[torch.arange(out.shape[0]), lengths - 1]")
+            if function in (torch.autograd.grad, torch.Tensor.backward):
+                raise ZeroError(UNSUPPORTED, f"the loss takes a gradient itself ({function.__name__} at {place(torch, sys._getframe(1))}), which exporters have not",
+                                help="write the derivative out, or as a quotient of differences: (f(x + h) - f(x - h)) / (2 * h)")
+            return function(*args, **kwargs or {})
+
+    with Refuses():
+        yield
+
+
+def place(torch, frame):
+    """"file:line" of the model's own that called torch's function."""
+    inside = os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep
+    while frame.f_back and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def numbers(model):

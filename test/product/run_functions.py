@@ -24,15 +24,15 @@ class Model(nn.Module):
         super().__init__()
         self.layer, self.centres, self.function = nn.Linear(8, width), nn.Parameter(torch.randn(5, width)), function
 
-    def forward(self, x, image, labels, word, lengths, size):
-        return self.function(self.layer(x), dict(image=image, labels=labels, word=word, lengths=lengths, size=size, model=self))
+    def forward(self, x, image, labels, word, columns, lengths, size):
+        return self.function(self.layer(x), dict(image=image, labels=labels, word=word, columns=columns, lengths=lengths, size=size, model=self))
 
 
 def batches():
     generator = torch.Generator().manual_seed(7)
     draw = lambda low, high, *shape: torch.randint(low, high, (ROWS, *shape), generator=generator)  # noqa: E731
     return [{**{name: torch.randn(ROWS, *shape, generator=generator) for name, shape in SHAPES.items()}, "labels": draw(0, 8), "word": draw(1, 8, 2),
-             "lengths": draw(2, 4), "size": draw(0, 3)} for _ in range(STEPS)]
+             "columns": torch.stack([draw(0, 8), draw(0, 3), draw(0, 5)], 1), "lengths": draw(2, 4), "size": draw(0, 3)} for _ in range(STEPS)]
 
 
 def pooled(h):
@@ -212,6 +212,78 @@ def places(h, given):
     return kinds + taken + base.index_add(2, torch.tensor([0, 1, 1]), h[..., :3], alpha=0.5).square().mean()
 
 
+def turned(h, given):
+    """Rotary positions as products of complex numbers, and a recurrence of them, whose states are powers of what is within the unit circle."""
+    angles = torch.polar(torch.ones(3, 4), torch.outer(torch.arange(3.0), torch.tensor([1.0, 0.3, 0.1, 0.03])))
+    rotated = torch.view_as_real(torch.view_as_complex(h.reshape(*h.shape[:-1], -1, 2)) * angles).flatten(2)
+    rate, weight = given["model"].centres[0, :4], torch.view_as_complex(given["model"].centres[1:3].reshape(8, 2))
+    factor, state = torch.exp(torch.complex(-rate.exp(), rate)), torch.zeros(h.shape[0], 4, dtype=torch.cfloat)
+    for step in range(3):
+        state = factor * state + (rotated[:, step].to(weight.dtype) * weight)[:, :4]
+    powers = torch.exp(factor.unsqueeze(-1) * torch.arange(3)) / (1 + 1j * factor[:, None]) - factor[:, None].conj() ** 2
+    return (state.abs() + state.angle() + torch.log(state).real).mean() + 2 * torch.einsum("d,dn->n", factor - 1.0, powers).imag.square().mean() + rotated.exp().mean()
+
+
+def operated(h, given):
+    """A Fourier neural operator's layer: the lowest frequencies of two dimensions, put into zeros."""
+    spectrum, weights = torch.fft.rfft2(given["image"] * pooled(h)[:, :2, None, None]), torch.view_as_complex(given["model"].centres[:4].reshape(2, 2, 2, 2, 2))
+    out = torch.zeros(h.shape[0], 2, 6, 4, dtype=torch.cfloat)
+    out[:, :, :2, :2] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :2, :2], weights)
+    out[:, :, -2:, :2] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -2:, :2], weights.conj())
+    return torch.fft.irfft2(out, s=(6, 7)).square().mean()
+
+
+def repeated(h, given):
+    """Along a dimension from behind, beside a shape that is open."""
+    return (h.repeat_interleave(2, -1).view(h.shape[0], 3, 4, -1) * torch.arange(4.0)).square().mean()
+
+
+def quantized(h, given):
+    """Some are cut off; of the weights each row has a scale."""
+    rows = given["model"].centres
+    weights = torch.fake_quantize_per_channel_affine(rows, rows.detach().abs().amax(1) / 9, torch.ones(5, dtype=torch.int32), 0, -7, 7)
+    return (torch.fake_quantize_per_tensor_affine(h, 0.05, 3, -16, 15) @ weights.T).square().mean()
+
+
+def inverses(h, given):
+    """Of erf, near the ends too; bounds of two kinds."""
+    ends = torch.erfinv(h.tanh() * 0.999).square().mean() + torch.special.ndtri(h.sigmoid()).mean()
+    return ends + h.clamp(min=0, max=0.7).mean() + torch.distributions.Normal(pooled(h), 1.0).icdf(given["image"].flatten(1)[:, :8].sigmoid()).mean()
+
+
+def likelihoods(h, given):
+    """Losses with a look at the data, or of no operator; bags of one size."""
+    first, other, labels = pooled(h), given["image"].flatten(1)[:, :8], given["labels"]
+    bags = sum(functional.embedding_bag(given["word"] % 5, given["model"].centres, mode=mode, padding_idx=1).square().mean() for mode in ("sum", "mean", "max"))
+    weighted = functional.embedding_bag(given["word"] % 5, given["model"].centres, mode="sum", per_sample_weights=first[:, :2]).mean()
+    return functional.binary_cross_entropy(first.sigmoid(), other.sigmoid()) + functional.gaussian_nll_loss(first, other, first.abs(), full=True) + bags + weighted + \
+        functional.triplet_margin_loss(first, other, -other, swap=True) + functional.multi_margin_loss(first, labels) + torch.cov(h[0].T).square().mean()
+
+
+class Named(nn.Module):
+    """An input with the name that a node gets."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 1)
+
+    def forward(self, cat, y):
+        return functional.mse_loss(self.layer(torch.cat([cat, cat.square()], 1)), y)
+
+
+def named():
+    data = [{"cat": torch.randn(ROWS, 4), "y": torch.randn(ROWS, 1)} for _ in range(2)]
+    return [beside_torch(suite, f"named-{exporter}", Named(), data, exporter=exporter) for exporter in ("torchscript", "dynamo")]
+
+
+def by_columns(h, given):
+    """Columns of one input, each of another table or of other classes."""
+    first, second, third = given["columns"].unbind(1)
+    rows = functional.embedding(first, pooled(h)[:1].reshape(8, 1)) * functional.embedding(second, given["model"].centres[:3]) + given["model"].centres[third]
+    ends = functional.cross_entropy(rows, first) + functional.cross_entropy(rows[:, :3], given["columns"][:, 1:2].squeeze(1))
+    return ends + functional.embedding(given["columns"][:, 1:], given["model"].centres).square().mean()
+
+
 def looked_up(h, given):
     """A table whose gradient is divided by how often a row is looked up."""
     rows = functional.embedding(given["word"] % 3, given["model"].centres, scale_grad_by_freq=True)
@@ -232,6 +304,7 @@ FUNCTIONS = {
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
+    "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
@@ -309,5 +382,5 @@ suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(na
            if exporter == "dynamo" or not any(word in name for word in NOT_IN_TORCHSCRIPT)])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
-suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers)])
+suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers, named)])
 suite.finish()

@@ -237,6 +237,37 @@ def modes():
     expect(any("in eval mode" in note for note in notes) and not any(m.training for m in model.modules()), notes)
 
 
+class Differentiated(Classifier):
+    """A penalty of the loss's own gradient."""
+
+    def forward(self, x, y):
+        x = x.clone().requires_grad_()
+        loss = super().forward(x, y)
+        return loss + torch.autograd.grad(loss, x, create_graph=True)[0].square().sum()
+
+
+class Packed(Classifier):
+    def forward(self, x, y):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x.unsqueeze(-1), torch.tensor([4, 3, 2, 1]), batch_first=True)
+        return super().forward(x, y) + packed.data.sum()
+
+
+def own_gradients():
+    """They are refused with their place, packed sequences too, as complex parameters are by name; a dropout, which is compared without, is no state that changes."""
+    with raises(4, "takes a gradient itself (grad at", "run_step_check.py:", "differences"):
+        export(Differentiated())
+    with raises(4, "a packed sequence (", "run_step_check.py:", "mask"):
+        export(Packed())
+    model = Classifier()
+    model.phase = torch.nn.Parameter(torch.ones(3, dtype=torch.cfloat))
+    with raises(4, "complex parameters: 'phase'", "view_as_complex"):
+        export(model)
+    model = Classifier()
+    model.head = torch.nn.Sequential(torch.nn.Dropout(0.1), model.head)
+    _, notes = export(model)
+    expect(not any("changed by" in note for note in notes), notes)
+
+
 class Decided(Classifier):
     """Python looks at the data: at its sum, or at the longest row."""
 
@@ -300,5 +331,5 @@ def without_double():
         check.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, own_gradients, decided_by_python, amplified_rounding, without_double)])
 suite.finish()
