@@ -139,8 +139,9 @@ void inGroups(HostBlock<T> &, int group, First first, Then then) {
     then(t, state[t], part[t]);
 }
 
-#ifdef __CUDACC__
-/// One block of the grid; of 32 threads, a warp of a block that has several.
+#if defined(__CUDACC__) || defined(ZC_FIBERS)
+/// One block of the grid; of 32 threads, a warp of a block that has several. On a host its threads are fibers
+/// (test/kernels/Fibers.h), which meet where a GPU's have to and run in any other order between.
 template <int T> class DeviceBlock {
 public:
   static constexpr int kThreads = T;
@@ -148,8 +149,12 @@ public:
 
   __device__ void *shared() {
     static_assert(T > 32, "warps of a block would share it");
+#ifdef __CUDACC__
     extern __shared__ uint4 sharedBytes[];
     return sharedBytes;
+#else
+    return sharedOfFibers();
+#endif
   }
 
   template <int V = 1, typename F> __device__ void forEach(int64_t n, F f) {

@@ -63,8 +63,19 @@ inline void sortPairsOnHost(int32_t *keys, int32_t *values, int64_t n) {
   }
 }
 
-/// Runs bodies at once, block after block.
-struct Host {
+/// A block after the other, a phase of all its threads after the other.
+struct InPhases {
+  template <int T, typename Body> static void run(int64_t count, const Body &body, const Frame &frame, int64_t shared) {
+    std::vector<Pack<uint32_t, 4>> bytes(static_cast<size_t>(shared) / sizeof(Pack<uint32_t, 4>));
+    for (int64_t b = 0; b < count; ++b) {
+      HostBlock<T> block(bytes.data());
+      body(block, b, frame);
+    }
+  }
+};
+
+/// Runs bodies at once; `Blocks` says how a host does.
+template <typename Blocks> struct OnHost {
   using KernelType = Kernel;
 
   class Launcher {
@@ -75,11 +86,7 @@ struct Host {
     void *workspace() const { return space; }
     /// `shared`: bytes that the threads of a block share, a multiple of 16.
     template <int T, typename Body> void blocks(int64_t count, const Body &body, int64_t shared = 0) const {
-      std::vector<Pack<uint32_t, 4>> bytes(static_cast<size_t>(shared) / sizeof(Pack<uint32_t, 4>));
-      for (int64_t b = 0; b < count; ++b) {
-        HostBlock<T> block(bytes.data());
-        body(block, b, frame);
-      }
+      Blocks::template run<T>(count, body, frame, shared);
     }
     /// As much as a GPU of compute capability 8.0 has.
     int64_t mostShared() const { return 160 * 1024; }
@@ -129,6 +136,7 @@ struct Host {
     Fn fn;
   };
 };
+using Host = OnHost<InPhases>;
 
 template <typename Target> using Prepared = Result<std::unique_ptr<typename Target::KernelType>>;
 

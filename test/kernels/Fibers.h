@@ -1,0 +1,160 @@
+//===- Fibers.h - a GPU's blocks on a host, each thread a fiber ---------------------------===//
+//
+// HostBlock goes through a body phase by phase, all threads of one before any of the next: it cannot show that a thread
+// reads what another one has yet to write. Here DeviceBlock itself, the code of a GPU, runs with a stack for each
+// thread. They meet at barriers and shuffles, and between these they run in an order that is drawn: a warp goes on as
+// far as it may before the next one begins, and of its threads another one is the first each time. So what a block
+// shares is read too early, or overwritten too early, where a barrier is missing; what is shared is full of NaN before.
+// Threads that wait for each other at different places end the program.
+//
+// To be included before any header of kernels/cuda.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+
+#define ZC_FIBERS
+#define __device__
+#define __shared__ static // of one block at a time
+
+namespace zc::test::fibers {
+
+/// Calls body once for each of so many threads, a multiple of 32, that share `bytes`.
+void runBlock(int threads, size_t bytes, const std::function<void()> &body);
+/// Which orders are drawn from now on.
+void seed(unsigned number);
+
+// What the running one is and does.
+int thread();
+void *shared();
+void meetBlock();
+void meetWarp();
+/// Where lane `lane` of the warp leaves up to 32 bytes for the others in the exchange that comes next or (`next` false)
+/// was the last.
+constexpr size_t kMost = 32;
+void *left(int lane, bool next);
+void endExchange();
+
+/// What each lane of the warp has.
+template <typename E> std::array<E, 32> exchange(const E &mine) {
+  static_assert(sizeof(E) <= kMost);
+  std::memcpy(left(thread() % 32, true), &mine, sizeof mine);
+  endExchange();
+  std::array<E, 32> all;
+  for (int lane = 0; lane < 32; ++lane)
+    std::memcpy(&all[static_cast<size_t>(lane)], left(lane, false), sizeof(E));
+  return all;
+}
+
+struct ThreadIndex {
+  struct X {
+    operator unsigned() const { return static_cast<unsigned>(thread()); }
+  } x;
+};
+
+} // namespace zc::test::fibers
+
+namespace zc::cuda {
+
+constexpr test::fibers::ThreadIndex threadIdx{};
+inline void *sharedOfFibers() { return test::fibers::shared(); }
+inline void __syncthreads() { test::fibers::meetBlock(); }
+inline void __syncwarp() { test::fibers::meetWarp(); }
+template <typename E> E __shfl_sync(unsigned, E mine, int lane) {
+  return test::fibers::exchange(mine)[static_cast<size_t>(lane)];
+}
+template <typename E> E __shfl_down_sync(unsigned, E mine, int by) {
+  const int lane = test::fibers::thread() % 32;
+  return test::fibers::exchange(mine)[static_cast<size_t>(lane + by < 32 ? lane + by : lane)];
+}
+template <typename E> E __shfl_xor_sync(unsigned, E mine, int by) {
+  return test::fibers::exchange(mine)[static_cast<size_t>((test::fibers::thread() % 32) ^ by)];
+}
+inline void atomicAdd(unsigned long long *to, unsigned long long value) { *to += value; }
+
+} // namespace zc::cuda
+
+#include "kernels/cuda/Launch.h"
+#include "kernels/cuda/Warp.h"
+
+namespace zc::cuda {
+
+/// A warp's lane: HostWarp, of which the others are asked.
+class FiberWarp {
+public:
+  static constexpr int kHeld = 1;
+  template <typename E, int N> using Held = Lanes<FiberWarp, E, N>;
+  using Fragment = Held<uint32_t, 4>;
+  using Address = const char *;
+  static Address addressOf(const void *shared) { return static_cast<Address>(shared); }
+
+  FiberWarp() : index(test::fibers::thread() / 32) {}
+  const int index;
+
+  template <typename F> void forLanes(F f) const { f(lane(), 0); }
+  template <bool kTurned, typename Row> void load(Fragment &to, Row row) const {
+    const auto rows = test::fibers::exchange(row(lane()));
+    for (int m = 0; m < 4; ++m) {
+      uint16_t pair[2];
+      for (int k = 0; k < 2; ++k) {
+        const int along = lane() % 4 * 2 + k, across = lane() / 4;
+        std::memcpy(pair + k,
+                    rows[static_cast<size_t>(m * 8 + (kTurned ? along : across))] + 2 * (kTurned ? across : along), 2);
+      }
+      to.of[0][m] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
+    }
+  }
+  template <typename T> void multiply(Held<float, 4> &c, const Fragment &a, const Fragment &pair, int half) const {
+    struct Mine {
+      uint32_t a[4], b[2];
+    } mine;
+    std::memcpy(mine.a, a.of[0], sizeof mine.a);
+    std::memcpy(mine.b, pair.of[0] + 2 * half, sizeof mine.b);
+    const auto all = test::fibers::exchange(mine);
+    for (int e = 0; e < 4; ++e) {
+      const int row = lane() / 4, lower = e / 2, column = lane() % 4 * 2 + e % 2;
+      float sum = c.of[0][e];
+      for (int k = 0; k < 16; ++k) { // a lane has two neighbours of the first eight terms and two of the others
+        const Mine &left = all[static_cast<size_t>(row * 4 + k % 8 / 2)],
+                   &right = all[static_cast<size_t>(column * 4 + k % 8 / 2)];
+        sum += ofPair<T>(left.a[k / 8 * 2 + lower], k % 2) * ofPair<T>(right.b[k / 8], k % 2);
+      }
+      c.of[0][e] = sum;
+    }
+  }
+  template <typename Op, int N> void overQuads(Held<float, N> &x) const {
+    for (int half : {1, 2})
+      for (int n = 0; n < N; ++n)
+        x.of[0][n] = Op::apply(x.of[0][n], __shfl_xor_sync(0xffffffffu, x.of[0][n], half));
+  }
+
+private:
+  static int lane() { return test::fibers::thread() % 32; }
+};
+
+template <int T, typename State, typename F> void forWarps(DeviceBlock<T> &, State (&states)[1], F f) {
+  const FiberWarp warp;
+  f(warp, states[0]);
+}
+template <int T> struct Warps<DeviceBlock<T>> {
+  using Warp = FiberWarp;
+  using Copies = HostCopies;
+  static constexpr int kHeld = 1;
+};
+
+/// For OnHost: a fiber for each thread.
+struct OnFibers {
+  template <int T, typename Body> static void run(int64_t count, const Body &body, const Frame &frame, int64_t shared) {
+    for (int64_t b = 0; b < count; ++b)
+      test::fibers::runBlock(T, static_cast<size_t>(shared), [&] {
+        DeviceBlock<T> block;
+        body(block, b, frame);
+      });
+  }
+};
+
+} // namespace zc::cuda
