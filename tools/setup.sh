@@ -3,8 +3,9 @@
 #   tools/setup.sh           install what is missing (through sudo when not root)
 #   tools/setup.sh --check   only say what is missing; exit code 1 if anything is
 #   tools/setup.sh --torch   a Python with torch (CPU), transformers and what else python/ uses, in build/torch: about 1.5 GB
-#   tools/setup.sh --cuda    headers of cuBLAS, cuDNN and its front end, NCCL and NVRTC from PyPI, for toolkits that lack them: 6 MB in
-#                            ~/.cache/zero-compile/cuda, where CMake finds them; --cuda-libraries brings the libraries too (1.5 GB)
+#   tools/setup.sh --cuda    headers of cuBLAS, cuDNN and its front end, NCCL, NVRTC and CUDA's runtime from PyPI, for toolkits that lack them,
+#                            or where none is: 10 MB in ~/.cache/zero-compile, where CMake finds them; --cuda-libraries brings the libraries too
+#                            (1.5 GB)
 set -euo pipefail
 
 packages=(
@@ -43,39 +44,21 @@ install_torch() {
   "$folder/bin/pip" install -q --no-deps "$(dirname "${BASH_SOURCE[0]}")/../python" || die "python/ could not be installed: see above"
   echo "setup: $folder/bin has zero, and a Python with torch" >&2
 }
-# The wheels hold header and library together: a download of gigabytes for a few megabytes, once.
+# The versions that the plugin was compiled against; what a toolkit has of its own comes first (runtime/cuda/CMakeLists.txt).
+cuda_wheels=(nvidia-cublas==13.10.0.20 nvidia-cudnn-cu13==9.28.1.4 nvidia-cudnn-frontend==1.32.0 nvidia-nccl-cu13==2.32.3 nvidia-cuda-nvrtc==13.5.37)
+cuda_runtime=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88)
 install_cuda() {
-  local libraries=$1 folder=${XDG_CACHE_HOME:-$HOME/.cache}/zero-compile/cuda work package
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' RETURN
-  mkdir -p "$folder"
-  for package in nvidia-cublas nvidia-cudnn-cu13 nvidia-cudnn-frontend nvidia-nccl-cu13 nvidia-cuda-nvrtc; do
-    [[ -e $folder/.$package$libraries || -e $folder/.${package}libraries ]] && continue
-    python3 -m pip download -q --no-deps --only-binary=:all: -d "$work" "$package" >&2 || die "$package could not be downloaded: see above"
-    python3 - "$work"/*.whl "$folder" "$libraries" <<'EOF' || die "$package could not be unpacked"
-import os, re, shutil, sys, zipfile
-wheel, folder, libraries = sys.argv[1:]
-with zipfile.ZipFile(wheel) as archive:
-    for name in archive.namelist():
-        if header := re.search(r"(?:^|/)include/((?!.*\.\.).*[^/])$", name):
-            target = f"{folder}/include/{header[1]}"
-        elif libraries and re.search(r"(?:^|/)lib/[^/]*\.so[.\d]*$", name):
-            target = f"{folder}/lib/{name.rsplit('/', 1)[1]}"
-        else:
-            continue
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        with archive.open(name) as source, open(target, "wb") as copy:
-            shutil.copyfileobj(source, copy)
-EOF
-    rm -f "$work"/*.whl
-    : >"$folder/.$package$libraries"
-  done
-  echo "setup: \"$folder\" has what the CUDA plugin is built from${libraries:+, and the libraries}" >&2
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/zero-compile tool
+  tool=$(dirname "${BASH_SOURCE[0]}")/wheel_files.py
+  python3 "$tool" "$cache/cuda" "$@" "${cuda_wheels[@]}" >&2 || die "headers of CUDA's libraries could not be had: see above"
+  # In a folder of its own, so that it never stands before a toolkit's.
+  python3 "$tool" "$cache/cuda-runtime" "${cuda_runtime[@]}" >&2 || die "headers of CUDA's runtime could not be had: see above"
+  echo "setup: \"$cache/cuda\" has what the CUDA plugin is built from${1:+, and the libraries}" >&2
 }
 case ${1-} in
 --torch) install_torch && exit ;;
---cuda) install_cuda '' && exit ;;
---cuda-libraries) install_cuda libraries && exit ;;
+--cuda) install_cuda && exit ;;
+--cuda-libraries) install_cuda --libraries && exit ;;
 esac
 
 command -v dpkg-query >/dev/null || die "no dpkg here: this script knows Debian 12; elsewhere install the equivalents of: ${packages[*]}"
