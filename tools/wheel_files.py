@@ -70,6 +70,12 @@ class Remote(io.RawIOBase):
         return len(piece)
 
 
+def as_requirement(text):
+    if not re.fullmatch(r"[\w.-]+==[\w.+!]+", text):
+        raise argparse.ArgumentTypeError(f'"{text}" is not of the form PACKAGE==VERSION')
+    return text
+
+
 def name_of(requirement):
     return requirement.split("==")[0]
 
@@ -132,7 +138,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--libraries", action="store_true")
-    parser.add_argument("requirements", nargs="+", metavar="PACKAGE==VERSION")
+    parser.add_argument("requirements", nargs="+", metavar="PACKAGE==VERSION", type=as_requirement)
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
 
