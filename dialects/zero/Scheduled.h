@@ -18,10 +18,6 @@
 #include <functional>
 #include <optional>
 
-namespace zc {
-enum class Adders : uint8_t; // runtime/comm/Staging.h
-}
-
 namespace zc::zero {
 class BucketOp;
 
@@ -90,8 +86,10 @@ class ScheduleContext {
 public:
   explicit ScheduleContext(mlir::ModuleOp module);
   BucketOp bucketOf(mlir::FlatSymbolRefAttr name) const;
-  /// Who adds what is staged of a sum in `tier`.
-  Adders addersIn(Tier tier) const;
+  /// What peers send of a sum over `members` is staged beside what is summed in `tier`: of a reduce-scatter to parts of
+  /// `part` elements, of an all-reduce of `whole` elements (runtime/comm/Staging.h).
+  Workspace stagingOfReduceScatter(int64_t members, int64_t part, mlir::Type element, Tier tier) const;
+  Workspace stagingOfAllReduce(int64_t members, int64_t whole, mlir::Type element, Tier tier) const;
 
   mlir::ModuleOp module;
   Mesh mesh;

@@ -8,7 +8,6 @@
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/graph/View.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/comm/Staging.h"
 
 using namespace mlir;
 using namespace zc;
@@ -129,9 +128,7 @@ Step alongModelAxis(Operation *op, StringRef kernel, const StepContext &context,
 
 double sizeOfValue(Value value) { return static_cast<double>(bytesOf(value.getType())); }
 
-uint64_t membersOf(const ScheduleContext &context) {
-  return static_cast<uint64_t>(context.mesh.size(context.mesh.modelAxes()));
-}
+int64_t membersOf(const ScheduleContext &context) { return context.mesh.size(context.mesh.modelAxes()); }
 
 struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllReduceOp> {
   /// As a reduce-scatter and a gather.
@@ -141,10 +138,7 @@ struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllRed
   }
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());
-    return {static_cast<int64_t>(allReduceStaging(membersOf(context), static_cast<uint64_t>(type.getNumElements()),
-                                                  static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())),
-                                                  context.addersIn(Tier::device))),
-            Tier::device};
+    return context.stagingOfAllReduce(membersOf(context), type.getNumElements(), type.getElementType(), Tier::device);
   }
 };
 
@@ -163,10 +157,8 @@ struct ReduceScatterModel : ScheduledOp::ExternalModel<ReduceScatterModel, graph
   }
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());
-    return {static_cast<int64_t>(reduceScatterStaging(
-                membersOf(context), static_cast<uint64_t>(type.getNumElements()),
-                static_cast<uint64_t>(graph::bytesOfElement(type.getElementType())), context.addersIn(Tier::device))),
-            Tier::device};
+    return context.stagingOfReduceScatter(membersOf(context), type.getNumElements(), type.getElementType(),
+                                          Tier::device);
   }
 };
 

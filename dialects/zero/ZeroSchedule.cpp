@@ -29,8 +29,22 @@ BucketOp ScheduleContext::bucketOf(FlatSymbolRefAttr name) const {
   return cast<BucketOp>(buckets.lookup(name.getValue()));
 }
 
-Adders ScheduleContext::addersIn(Tier tier) const {
-  return tier == Tier::device && graph::targetOf(module) == Target::cuda ? Adders::devices : Adders::hosts;
+/// By the runtime's formula for `elements` elements of a sum in `tier`.
+static Workspace staging(uint64_t (&formula)(uint64_t, uint64_t, uint64_t, Adders), ModuleOp module, int64_t members,
+                         int64_t elements, Type element, Tier tier) {
+  const bool onGpu = tier == Tier::device && graph::targetOf(module) == Target::cuda;
+  const uint64_t bytes =
+      formula(static_cast<uint64_t>(members), static_cast<uint64_t>(elements),
+              static_cast<uint64_t>(graph::bytesOfElement(element)), onGpu ? Adders::devices : Adders::hosts);
+  return {static_cast<int64_t>(bytes), tier};
+}
+
+Workspace ScheduleContext::stagingOfReduceScatter(int64_t members, int64_t part, Type element, Tier tier) const {
+  return staging(reduceScatterStaging, module, members, part, element, tier);
+}
+
+Workspace ScheduleContext::stagingOfAllReduce(int64_t members, int64_t whole, Type element, Tier tier) const {
+  return staging(allReduceStaging, module, members, whole, element, tier);
 }
 
 //===-- what it takes ---------------------------------------------------------===//
@@ -79,33 +93,21 @@ Work UpdateOp::getWork() {
 
 //===-- what it works in -------------------------------------------------------===//
 
-/// Elements of a buffer that is summed, and bytes of each.
-static std::pair<uint64_t, uint64_t> summed(BufferType type) {
-  return {static_cast<uint64_t>(type.getNumElements()),
-          static_cast<uint64_t>(graph::bytesOfElement(type.getElementType()))};
-}
-
-/// What peers send of a sum is staged beside what is summed.
 Workspace ReduceScatterOp::getWorkspace(const ScheduleContext &context) {
-  auto [whole, size] = summed(getBuffer().getType());
-  uint64_t elements = summed(getShard().getType()).first, members = whole / elements;
-  const Tier tier = getBuffer().getType().getTier();
-  return {static_cast<int64_t>(reduceScatterStaging(members, elements, size, context.addersIn(tier))), tier};
-}
-
-static Workspace stagingOfSum(const ScheduleContext &context, ArrayAttr axes, uint64_t elements, uint64_t size,
-                              Tier tier) {
-  auto members = static_cast<uint64_t>(context.mesh.size(axesOf(axes, context.mesh)));
-  return {static_cast<int64_t>(allReduceStaging(members, elements, size, context.addersIn(tier))), tier};
+  const BufferType whole = getBuffer().getType();
+  const int64_t part = getShard().getType().getNumElements();
+  return context.stagingOfReduceScatter(whole.getNumElements() / part, part, whole.getElementType(), whole.getTier());
 }
 
 Workspace AllReduceOp::getWorkspace(const ScheduleContext &context) {
-  auto [elements, size] = summed(getType());
-  return stagingOfSum(context, getAxesAttr(), elements, size, getType().getTier());
+  const BufferType type = getType();
+  return context.stagingOfAllReduce(context.mesh.size(axesOf(getAxesAttr(), context.mesh)), type.getNumElements(),
+                                    type.getElementType(), type.getTier());
 }
 
 Workspace ReduceLossOp::getWorkspace(const ScheduleContext &context) { // of one f64, or two
-  return stagingOfSum(context, {}, getWeight() ? 2 : 1, sizeof(double), Tier::device);
+  return context.stagingOfAllReduce(context.mesh.size(axesOf({}, context.mesh)), getWeight() ? 2 : 1,
+                                    Float64Type::get(getContext()), Tier::device);
 }
 
 //===-- what it overwrites ----------------------------------------------------===//
