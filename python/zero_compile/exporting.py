@@ -14,7 +14,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, draws, functions, graph, outputs, programs, record, rewriting, state
+from . import adapters, draws, functions, graph, outputs, programs, record, rewriting, state, whole
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -55,15 +55,20 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
     low = checking.towards(batch, True) if check and task is None else batch
     traced = low if low is not batch and checking.computes(wrapper, low) else batch
-    for name in [exporter] if exporter else EXPORTERS:
-        if name not in EXPORTERS:
-            raise ZeroError(USAGE, f'there is no exporter "{name}"', help="exporters: " + ", ".join(EXPORTERS))
+    if exporter and exporter not in EXPORTERS:
+        raise ZeroError(USAGE, f'there is no exporter "{exporter}"', help="exporters: " + ", ".join(EXPORTERS))
+    said = []  # of what is fixed: each place once
+    for name, keeps in ATTEMPTS:
+        if exporter not in (None, name) or keeps and not fixed:
+            continue
         try:
             fixed.clear()
-            with functions.traced(own):
+            with functions.traced(own), whole.kept(model, loss) if keeps else contextlib.nullcontext():
                 proto = trace(name, wrapper, traced, fixed_batch, fixed)
             for place in fixed:
-                notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
+                if place not in said:
+                    notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
+            said += fixed
             if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
                 raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
@@ -81,6 +86,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
                     compare(model, wrapper, batch, files[0], loss, name, task, notes, fixed_batch, bool(drawn))
                 for file in reversed(files):  # the model last: whoever finds it finds its data
                     outputs.put(file, folder / file.name)
+            if keeps:
+                notes("int() of a tensor is a tensor in the export")
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
             return details
         except OSError as problem:
@@ -89,6 +96,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             if fixed and isinstance(problem, ZeroError):
                 meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
                 problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, len(x) by x.shape[0]" + meant
+            if keeps:  # the attempt before has said more
+                continue
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem
             notes(f"the exporter {problems[-1]}")
@@ -305,6 +314,7 @@ def dynamo(torch, wrapper, batch, path, fixed_batch):
 
 
 EXPORTERS = {"torchscript": torchscript, "dynamo": dynamo}
+ATTEMPTS = (("torchscript", False), ("torchscript", True), ("dynamo", False))  # the second: int() kept as tensors, where Python took one in the first
 
 
 def size(module):

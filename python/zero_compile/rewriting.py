@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from . import complexes, draws, losses, matrices, quantization, recurrent, scattering, special
+from . import complexes, convolving, draws, losses, matrices, quantization, recurrent, scattering, special
 from .errors import need
 
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
@@ -92,7 +92,7 @@ def answering(torch):
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
-    for room in (losses, matrices, quantization, recurrent, scattering, special):
+    for room in (convolving, losses, matrices, quantization, recurrent, scattering, special):
         answers |= room.stand_ins(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__")]
 
@@ -167,6 +167,9 @@ def stand_ins(torch):
     def logcumsumexp(input, dim):
         return running(input, dim, lambda a, b: torch.logsumexp(torch.stack([a, b]), 0)) if input.dim() else NotImplemented
 
+    def logaddexp(input, other):
+        return torch.logsumexp(torch.stack(torch.broadcast_tensors(input, other)), 0)
+
     def cdist(x1, x2, p=2.0, compute_mode=None):
         """At a distance of 0 the gradient is 0."""
         difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
@@ -232,6 +235,22 @@ def stand_ins(torch):
             return NotImplemented
         return huber_loss(input, target, reduction, beta) / beta if beta > 0 else l1_loss(input, target, reduction=reduction)
 
+    def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+        """Smoothed, of labels that are numbers: TorchScript's exporter refuses what torch.export's trace says."""
+        if label_smoothing == 0 or target.is_floating_point() or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
+            return NotImplemented
+        dim = 1 if input.dim() > 1 else 0
+        logarithms, classes, counts = input.log_softmax(dim), int(input.shape[dim]), target != ignore_index
+        own = functional.nll_loss(logarithms, target, weight, ignore_index=ignore_index, reduction=reduction)
+        weighted = logarithms if weight is None else logarithms * weight.reshape(-1, *[1] * (input.dim() - 1 - dim))
+        others = torch.where(counts, -weighted.sum(dim), torch.zeros_like(weighted.sum(dim)))
+        if reduction == "mean":
+            shares = counts.to(input.dtype) if weight is None else torch.where(counts, weight[target.clamp(min=0)], torch.zeros_like(weight[0]))
+            others = others.sum() / shares.sum()
+        elif reduction == "sum":
+            others = others.sum()
+        return (1 - label_smoothing) * own + label_smoothing / classes * others
+
     def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
         """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
         if log_probs.dim() != 3 or targets.dim() != 2:
@@ -254,8 +273,9 @@ def stand_ins(torch):
         loss = torch.where(loss > -LEAST / 2, torch.full_like(loss, 0.0 if zero_infinity else float("inf")), loss)
         return reduced(loss / target_lengths.clamp(min=1) if reduction == "mean" else loss, reduction)
 
-    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.cdist: cdist,
-            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss,
+    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
+            tensor.logaddexp: logaddexp, torch.cdist: cdist,
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss, functional.cross_entropy: cross_entropy,
             functional.batch_norm: batch_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)), functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss,
             tensor.mT.__get__: lambda x: x.transpose(-2, -1)}

@@ -294,6 +294,24 @@ def without_statistics(h, given):
     return functional.batch_norm(h, None, None, h[0, :, 0] + 1, given["model"].centres[0, :3], training=True).pow(3).mean()
 
 
+def filters_of_rows(h, given):
+    """Each row has filters of its own, in one convolution of as many groups as there are rows."""
+    rows, image, z = h.shape[0], given["image"].exp(), pooled(h)
+    wide = functional.conv2d(image.reshape(1, -1, 6, 7), (z[:, :, None] * z[:, None, :6]).reshape(rows * 4, 2, 2, 3), z[:, :4].reshape(-1), stride=(2, 1),
+                             padding=(1, 2), dilation=(1, 2), groups=rows)
+    up = functional.conv_transpose2d(image.reshape(1, -1, 6, 7), (z[:, :, None] * z[:, None, :3]).reshape(rows * 2, 2, 2, 3), stride=(2, 3), padding=(0, 3),
+                                     output_padding=(1, 0), dilation=(3, 1), groups=rows)
+    line = functional.conv1d(h.reshape(1, -1, 8), (z[:, :6, None] * z[:, None, :2]).reshape(rows * 2, 3, 2), groups=rows)
+    return wide.view(rows, 4, -1).tanh().mean() + up.view(rows, 2, -1).sin().square().mean() + line.view(rows, 2, -1).tanh().square().mean()
+
+
+def windows(h, given):
+    """Swin's: the number of rows by Python's division, made whole."""
+    parts = h.view(-1, 3, 2, 4).transpose(1, 2).reshape(-1, 3, 4)
+    rows = int(parts.shape[0] / (8 / 4))
+    return (parts.view(rows, 2, 3, -1).tanh().mean((2, 3)) * torch.tensor([1.0, -2.0])).sum(1).square().mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -305,17 +323,21 @@ FUNCTIONS = {
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
-    "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
+    "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows,
+    "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }
 COMPARES_ROWS = ("fill_diagonal_",)
-NOT_IN_TORCHSCRIPT = ("smooth", "fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities")
+NOT_IN = {"torchscript": ("fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities"),
+          "dynamo": ("int of a shape",)}
 
 
 def beside(name, exporter, **options):
     torch.manual_seed(1)
-    return beside_torch(suite, f"{name.replace(' ', '-')}-{exporter}", Model(FUNCTIONS[name]), batches(), exporter=exporter, fixed_batch=name in COMPARES_ROWS, **options)
+    torchs = beside_torch(suite, f"{name.replace(' ', '-')}-{exporter}", Model(FUNCTIONS[name]), batches(), exporter=exporter, fixed_batch=name in COMPARES_ROWS, **options)
+    expect(int is type(1), "Python's int is another afterwards")
+    return torchs
 
 
 class Recurs(nn.Module):
@@ -379,7 +401,7 @@ def dropout_of_attention():
 
 
 suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter)) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
-           if exporter == "dynamo" or not any(word in name for word in NOT_IN_TORCHSCRIPT)])
+           if not any(word in name for word in NOT_IN[exporter])])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
 suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers, named)])
