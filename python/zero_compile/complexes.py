@@ -110,6 +110,7 @@ def multiplied(function, operands):
     return Pair(*sums)
 
 
+@functools.cache
 def arithmetic(torch):
     """{name: function of pairs, of numbers and real tensors beside them}"""
     zero = lambda x: part(x, 1, True) if isinstance(x, (Pair, complex)) else 0
@@ -148,10 +149,6 @@ def arithmetic(torch):
     def assigned(x, at, value):
         x.real, x.imag = x.real.clone(), x.imag.clone()
         x.real[at], x.imag[at] = real(value), zero(value)
-
-    def shaped(*args, **kwargs):
-        kwargs = {**kwargs, "dtype": torch.float32} if "dtype" in kwargs else kwargs
-        return args, kwargs
 
     def cast(x, *args, **kwargs):
         return x if isinstance(x, Pair) else Pair(x.float(), torch.zeros_like(x, dtype=torch.float32))

@@ -1,5 +1,7 @@
-"""Losses that exporters have not, or not without a look at the data."""
+"""Losses that exporters have not, write with other gradients, or not without a look at the data."""
 import math
+
+LEAST = -1e30  # for the logarithm of 0, whose gradient is none
 
 
 def stand_ins(torch):
@@ -8,6 +10,58 @@ def stand_ins(torch):
 
     def reduced(each, reduction):
         return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
+
+    def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+        return NotImplemented if (size_average, reduce, weight) != (None, None, None) else reduced((input - target).abs(), reduction)
+
+    def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+        if weight is not None:
+            return NotImplemented
+        distance = (input - target).abs()
+        return reduced(torch.where(distance < delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta)), reduction)
+
+    def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+        if (size_average, reduce) != (None, None):
+            return NotImplemented
+        return huber_loss(input, target, reduction, beta) / beta if beta > 0 else l1_loss(input, target, reduction=reduction)
+
+    def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+        """Smoothed, of labels that are numbers: TorchScript's exporter refuses what torch.export's trace says."""
+        if label_smoothing == 0 or target.is_floating_point() or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
+            return NotImplemented
+        dim = 1 if input.dim() > 1 else 0
+        logarithms, classes, counts = input.log_softmax(dim), int(input.shape[dim]), target != ignore_index
+        own = functional.nll_loss(logarithms, target, weight, ignore_index=ignore_index, reduction=reduction)
+        weighted = logarithms if weight is None else logarithms * weight.reshape(-1, *[1] * (input.dim() - 1 - dim))
+        others = torch.where(counts, -weighted.sum(dim), torch.zeros_like(weighted.sum(dim)))
+        if reduction == "mean":
+            shares = counts.to(input.dtype) if weight is None else torch.where(counts, weight[target.clamp(min=0)], torch.zeros_like(weight[0]))
+            others = others.sum() / shares.sum()
+        elif reduction == "sum":
+            others = others.sum()
+        return (1 - label_smoothing) * own + label_smoothing / classes * others
+
+    def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+        """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
+        if log_probs.dim() != 3 or targets.dim() != 2:
+            return NotImplemented
+        steps, targets = int(log_probs.shape[0]), targets.clamp(min=0)
+        input_lengths, target_lengths = (torch.as_tensor(n).to(torch.int64) for n in (input_lengths, target_lengths))
+        blanks = torch.full_like(targets, blank)
+        labels = torch.cat([torch.stack([blanks, targets], -1).flatten(1), blanks[:, :1]], 1)
+        scores = log_probs.transpose(0, 1).gather(2, labels.unsqueeze(1).expand(-1, steps, -1))
+        never = torch.full_like(scores[:, 0], LEAST)
+        skips = torch.cat([labels[:, :2] < 0, (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])], 1)
+        alpha = torch.cat([scores[:, 0, :2], never[:, 2:]], 1)
+        for step in range(1, steps):
+            one, two = torch.cat([never[:, :1], alpha[:, :-1]], 1), torch.cat([never[:, :2], alpha[:, :-2]], 1)
+            likely = torch.logsumexp(torch.stack([alpha, one, torch.where(skips, two, never)]), 0) + scores[:, step]
+            alpha = torch.where((input_lengths > step).unsqueeze(1), likely, alpha)
+        last = 2 * target_lengths.unsqueeze(1)
+        before = torch.where(last > 0, alpha.gather(1, (last - 1).clamp(min=0)), never[:, :1])
+        loss = -torch.logsumexp(torch.cat([alpha.gather(1, last), before], 1), 1)
+        loss = torch.where(loss > -LEAST / 2, torch.full_like(loss, 0.0 if zero_infinity else float("inf")), loss)
+        return reduced(loss / target_lengths.clamp(min=1) if reduction == "mean" else loss, reduction)
 
     def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
         """Logarithms end at -100, as torch's."""
@@ -41,5 +95,6 @@ def stand_ins(torch):
         others = torch.arange(int(input.shape[1])) != place
         return reduced(torch.where(others, short, torch.zeros_like(short)).sum(1) / int(input.shape[1]), reduction)
 
-    return {functional.binary_cross_entropy: binary_cross_entropy, functional.gaussian_nll_loss: gaussian_nll_loss,
+    return {functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss, functional.cross_entropy: cross_entropy,
+            functional.ctc_loss: ctc_loss, functional.binary_cross_entropy: binary_cross_entropy, functional.gaussian_nll_loss: gaussian_nll_loss,
             functional.triplet_margin_loss: triplet_margin_loss, functional.multi_margin_loss: multi_margin_loss}

@@ -9,7 +9,6 @@ import warnings
 from . import complexes, convolving, draws, losses, matrices, quantization, recurrent, scattering, special
 from .errors import need
 
-LEAST = -1e30  # for the logarithm of 0, whose gradient is none
 
 
 @contextlib.contextmanager
@@ -218,64 +217,9 @@ def stand_ins(torch):
             return NotImplemented
         return input.masked_fill_(torch.arange(input.shape[0])[:, None] == torch.arange(input.shape[1]), fill_value)
 
-    def reduced(each, reduction):
-        return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
-
-    def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-        return NotImplemented if (size_average, reduce, weight) != (None, None, None) else reduced((input - target).abs(), reduction)
-
-    def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-        if weight is not None:
-            return NotImplemented
-        distance = (input - target).abs()
-        return reduced(torch.where(distance < delta, 0.5 * distance * distance, delta * (distance - 0.5 * delta)), reduction)
-
-    def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-        if (size_average, reduce) != (None, None):
-            return NotImplemented
-        return huber_loss(input, target, reduction, beta) / beta if beta > 0 else l1_loss(input, target, reduction=reduction)
-
-    def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-        """Smoothed, of labels that are numbers: TorchScript's exporter refuses what torch.export's trace says."""
-        if label_smoothing == 0 or target.is_floating_point() or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
-            return NotImplemented
-        dim = 1 if input.dim() > 1 else 0
-        logarithms, classes, counts = input.log_softmax(dim), int(input.shape[dim]), target != ignore_index
-        own = functional.nll_loss(logarithms, target, weight, ignore_index=ignore_index, reduction=reduction)
-        weighted = logarithms if weight is None else logarithms * weight.reshape(-1, *[1] * (input.dim() - 1 - dim))
-        others = torch.where(counts, -weighted.sum(dim), torch.zeros_like(weighted.sum(dim)))
-        if reduction == "mean":
-            shares = counts.to(input.dtype) if weight is None else torch.where(counts, weight[target.clamp(min=0)], torch.zeros_like(weight[0]))
-            others = others.sum() / shares.sum()
-        elif reduction == "sum":
-            others = others.sum()
-        return (1 - label_smoothing) * own + label_smoothing / classes * others
-
-    def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-        """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
-        if log_probs.dim() != 3 or targets.dim() != 2:
-            return NotImplemented
-        steps, targets = int(log_probs.shape[0]), targets.clamp(min=0)
-        input_lengths, target_lengths = (torch.as_tensor(n).to(torch.int64) for n in (input_lengths, target_lengths))
-        blanks = torch.full_like(targets, blank)
-        labels = torch.cat([torch.stack([blanks, targets], -1).flatten(1), blanks[:, :1]], 1)
-        scores = log_probs.transpose(0, 1).gather(2, labels.unsqueeze(1).expand(-1, steps, -1))
-        never = torch.full_like(scores[:, 0], LEAST)
-        skips = torch.cat([labels[:, :2] < 0, (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])], 1)
-        alpha = torch.cat([scores[:, 0, :2], never[:, 2:]], 1)
-        for step in range(1, steps):
-            one, two = torch.cat([never[:, :1], alpha[:, :-1]], 1), torch.cat([never[:, :2], alpha[:, :-2]], 1)
-            likely = torch.logsumexp(torch.stack([alpha, one, torch.where(skips, two, never)]), 0) + scores[:, step]
-            alpha = torch.where((input_lengths > step).unsqueeze(1), likely, alpha)
-        last = 2 * target_lengths.unsqueeze(1)
-        before = torch.where(last > 0, alpha.gather(1, (last - 1).clamp(min=0)), never[:, :1])
-        loss = -torch.logsumexp(torch.cat([alpha.gather(1, last), before], 1), 1)
-        loss = torch.where(loss > -LEAST / 2, torch.full_like(loss, 0.0 if zero_infinity else float("inf")), loss)
-        return reduced(loss / target_lengths.clamp(min=1) if reduction == "mean" else loss, reduction)
-
     return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
-            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_, functional.ctc_loss: ctc_loss, functional.cross_entropy: cross_entropy,
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_,
             functional.batch_norm: batch_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
-            functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)), functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss,
+            functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             tensor.mT.__get__: lambda x: x.transpose(-2, -1)}

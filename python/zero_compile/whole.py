@@ -4,8 +4,6 @@ import sys
 
 from .errors import need
 
-MISSING = object()
-
 
 def kept(model, loss):
     """A context in which `int` is Whole in the modules of the model's own code: those of its classes and its loss, with their packages."""
@@ -39,16 +37,14 @@ def kept(model, loss):
 
 @contextlib.contextmanager
 def standing(whole, modules):
-    before = [(vars(module), vars(module).get("int", MISSING)) for module in modules]
-    for names, had in before:
-        if had is MISSING:
-            names["int"] = whole
+    lacking = [names for names in map(vars, modules) if "int" not in names]
+    for names in lacking:
+        names["int"] = whole
     try:
         yield
     finally:
-        for names, had in before:
-            if had is MISSING:
-                del names["int"]
+        for names in lacking:
+            del names["int"]
 
 
 def own_modules(model, loss):
