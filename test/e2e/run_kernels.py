@@ -70,7 +70,7 @@ def nobody():
 def head(precision):
     """A head with its loss is one step, which the library's products make."""
     def run():
-        model = suite.dir / "head.onnx"
+        model = suite.dir / f"head-{precision}.onnx"  # of its own: cases run beside each other
         subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, *"--layers 1 --hidden 64 --heads 2 --vocab 8192 --seq 512 --batch 10".split()],
                        check=True, capture_output=True)
         plan = suite.compile(model, suite.dir / f"head-{precision}.plan", "--target", "cuda", "--precision", precision)
