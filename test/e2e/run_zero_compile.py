@@ -353,6 +353,21 @@ def to_stdout():
         raise Case(f"over a limit of size: {done.returncode}: {done.stderr.decode()}")
 
 
+def closed_streams():
+    """Begun with its standard streams closed a program writes the files that it writes else: none takes the place of a stream."""
+    plan, dumps = suite.dir / "streams.plan", suite.dir / "streams-phases"
+    suite.compile(MODEL, plan)
+    expected = plan.read_bytes()
+    plan.unlink()
+    words = {"zero-compile": (MODEL, "-o", plan, "--dump-phases-to", dumps), "zero-translate": ("--plan-to-mlir", plan, "-o", suite.dir / "streams.mlir"),
+             "zero-run": ("inspect", plan)}
+    for program, flags in words.items():
+        done = subprocess.run(["bash", "-c", 'exec "$@" <&- >&- 2>&-', program, suite.bin / program, *flags], timeout=600)
+        same(f"{program}'s exit code", done.returncode, 0)
+    same("the plan", plan.read_bytes(), expected)
+    same("the plan's text", (suite.dir / "streams.mlir").read_text(), suite.tool("zero-translate", "--plan-to-mlir", plan))
+
+
 def translated():
     """zero-translate's output is whole or not touched, and a reader that has gone is no error."""
     plan, old = suite.compile(MODEL, suite.dir / "translated.plan"), file("old.mlir", b"before")
@@ -440,6 +455,6 @@ suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_r
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
-           ("stdout", to_stdout), ("zero-translate's output", translated), ("tables alone", tables_alone), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
+           ("stdout", to_stdout), ("closed streams", closed_streams), ("zero-translate's output", translated), ("tables alone", tables_alone), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
            ("memory per node", memory_per_node)])
 suite.finish()

@@ -4,11 +4,11 @@
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
+#include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 
 #include <climits>
-#include <csignal>
 #include <exception>
 #include <malloc.h>
 #include <new>
@@ -114,9 +114,7 @@ int main(int argc, char **argv) {
   // Stages give back what the next ones take again: of large models the system would clear each page anew.
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
-  // A reader that has gone is nobody's error, and a limit of a file's size one of its writing.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
+  guardStandardStreams();
   Status status = guarded(argc, argv);
   if (status.ok())
     return 0;

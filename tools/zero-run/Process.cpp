@@ -21,15 +21,6 @@ namespace zc::run {
 static std::atomic<int> signals{0};
 static std::atomic<uint64_t> allocated{0};
 
-void guardStandardStreams() {
-  for (int fd = 0; fd <= 2; ++fd)
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) < 0)
-      return;
-  std::signal(SIGPIPE, SIG_IGN);
-  // A file size limit must be an error of a write as well.
-  std::signal(SIGXFSZ, SIG_IGN);
-}
-
 /// LLVM's OpenMP, which clang takes, does not know the number, and has a file by the process's number that it would
 /// find.
 #ifdef __clang__

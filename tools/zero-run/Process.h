@@ -7,9 +7,6 @@
 
 namespace zc::run {
 
-/// Descriptors 0 to 2 exist afterwards, so that no file of ours takes their place; a closed pipe is an error of a
-/// write, not a signal.
-void guardStandardStreams();
 /// From now on a thread that waits for its team spins for 1,000 rounds (20 to 50 us), then sleeps. GCC's OpenMP would
 /// spin for 300,000; it is told when it is loaded, so the process begins once more. What OMP_WAIT_POLICY or
 /// GOMP_SPINCOUNT say stays.

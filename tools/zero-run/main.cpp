@@ -1,5 +1,6 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Process.h"

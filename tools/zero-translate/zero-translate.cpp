@@ -3,6 +3,7 @@
 #include "compiler/import/Options.h"
 #include "dialects/graph/NodeNames.h"
 #include "runtime/base/Outputs.h"
+#include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-translate/PlanText.h"
 
@@ -11,7 +12,6 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <csignal>
 #include <deque>
 
 using namespace llvm;
@@ -108,9 +108,7 @@ static zc::Status writePlanFile(raw_ostream &out) {
 
 int main(int argc, char **argv) {
   InitLLVM init(argc, argv, /*InstallPipeSignalExitHandler=*/false);
-  // A reader that has gone is nobody's error, and a limit of a file's size one of its writing.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
+  zc::guardStandardStreams();
   ImportFlags importFlags;
   cl::HideUnrelatedOptions(category);
   if (!cl::ParseCommandLineOptions(argc, argv, "zero-translate --import-onnx model.onnx --dim batch=8\n", &errs()))
