@@ -66,7 +66,7 @@ def checkpoint():
             flags = ["--data", data, "--threads", 1, "--quiet", "--steps", 3, "--lr-schedule", "constant", "--out", suite.dir / f"save-{saves}"]
             if saves:
                 flags += ["--save-every", 1]
-            suite.job(hosts.mpirun(3, 1, [suite.bin / "zero-run", plan, *flags]), environment=hosts.environment())
+            suite.job(hosts.mpirun(3, 1, [suite.bin / "zero-run", plan, *flags]), cluster=hosts)
             sent.append(hosts.sent(1) - before)
     saved = len(list((suite.dir / "save-2").glob("step-*")))
     planned = json.loads(suite.tool("zero-compile", model, "--world-size", 3, "--zero-stage", 3, "--dry-run", "--json"))
@@ -84,7 +84,7 @@ def link_rate():
     rates = []
     with Hosts(2, "200mbit") as hosts:
         while len(rates) < 3 and not (rates and 120 < rates[-1] < 260):  # it begins with a burst
-            suite.job(hosts.mpirun(2, 2, command), environment=hosts.environment())
+            suite.job(hosts.mpirun(2, 2, command), cluster=hosts)
             rates.append(json.loads((folder / "machine.json").read_text())["node_bandwidth"] * 8 / 1e6)
     if not 120 < rates[-1] < 260:
         raise Case(f"{rates} Mbit/s instead of 200")

@@ -32,11 +32,11 @@ def flags(out, steps):
 
 
 def start(out, steps, shell):
-    """Number 1 is mpirun itself, or a shell that waits for it. With a folder of its own for Open MPI's files: those are named after the
-    launcher's number, which every namespace begins anew, and a launcher that was killed leaves them."""
+    """Number 1 is mpirun itself, or a shell that waits for it. With a folder of its own for Open MPI's files, and for the memory
+    that its ranks share: those are named after the launcher's number, which every namespace begins anew, and a launcher that was killed leaves them."""
     job = [*map(str, [*MPIRUN, suite.bin / "zero-run", PLAN, *flags(out, steps)])]
     return subprocess.Popen([*NAMESPACE, *(["sh", "-c", '"$@"; exit $?', "sh"] if shell else []), *job], text=True,
-                            env={**MPI, "OMPI_MCA_orte_tmpdir_base": tempfile.mkdtemp(dir=suite.dir)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                            env={**MPI, "OMPI_MCA_orte_tmpdir_base": (own := tempfile.mkdtemp(dir=suite.dir)), "OMPI_MCA_btl_vader_backing_directory": own}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def losses(out):

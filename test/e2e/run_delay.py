@@ -2,7 +2,7 @@
 """--delay-update: losses, norms and trained weights of a one-step delayed update against PyTorch's (delay/), within 1e-5; the same
 bits at every stage, on every tier, device and number of chunks, and over resumption; ordinary steps with the bits of the plan
 without delay; the bytes of the links; and that Adam waits for no forward: in the plan by its waits, in a run by its trace."""
-import collections, itertools, json, os, pathlib, re, subprocess, sys
+import collections, itertools, json, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close, read_safetensors, same
@@ -176,20 +176,15 @@ def waits(world, stage, optimizer, param, precision):
 def trace():
     """With a slow file every update of a delayed step ends after the next step's forward has; without delay none does."""
     model, late = suite.models / "gpt2", []
-    os.environ["ZERO_LINK"] = "nvme_read=500KB/s"
-    try:
-        for name, flags in (("plain", ()), ("late", delayed(0))):
-            plan = suite.compile(model / "ts17.onnx", suite.dir / f"trace-{name}.plan", "--offload-optimizer", "nvme", *SMALL,
-                                 *flags)
-            suite.train(plan, suite.dir / f"trace-{name}", "--data", model / "inputs.safetensors", "--steps", 4, "--nvme-dir",
-                        suite.dir, "--trace", "2:3")
-            events = json.loads((suite.dir / f"trace-{name}/trace.json").read_text())["traceEvents"]
-            spans = [e for e in events if e.get("ph") == "X"]
-            loss = [e["ts"] + e["dur"] for e in spans if e["name"].startswith("cross_entropy") and e["args"]["step"] == 3]
-            updates = [e["ts"] + e["dur"] for e in spans if e["name"] == "adamw" and e["args"]["step"] == 2]
-            late.append((sum(end > loss[0] for end in updates), len(updates)))
-    finally:
-        del os.environ["ZERO_LINK"]
+    for name, flags in (("plain", ()), ("late", delayed(0))):
+        plan = suite.compile(model / "ts17.onnx", suite.dir / f"trace-{name}.plan", "--offload-optimizer", "nvme", *SMALL, *flags)
+        suite.tool("zero-run", plan, "--out", suite.dir / f"trace-{name}", "--quiet", "--data", model / "inputs.safetensors", "--steps", 4, "--nvme-dir",
+                   suite.dir, "--trace", "2:3", environment={"ZERO_LINK": "nvme_read=500KB/s"})
+        events = json.loads((suite.dir / f"trace-{name}/trace.json").read_text())["traceEvents"]
+        spans = [e for e in events if e.get("ph") == "X"]
+        loss = [e["ts"] + e["dur"] for e in spans if e["name"].startswith("cross_entropy") and e["args"]["step"] == 3]
+        updates = [e["ts"] + e["dur"] for e in spans if e["name"] == "adamw" and e["args"]["step"] == 2]
+        late.append((sum(end > loss[0] for end in updates), len(updates)))
     (plain_late, _), (delayed_late, count) = late
     if plain_late != 0 or delayed_late < count / 2 or count < 8:
         raise Case(f"{late} updates end after the next step's loss")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Budgets: a plan that does not fit names flags that do, and these then do; where none do, the smallest memory it names is
 enough with the flags it names. What a budget leaves over keeps parameters gathered: fewer bytes on the links, the same bits."""
-import json, os, pathlib, re, subprocess, sys, tempfile
+import itertools, json, pathlib, re, subprocess, sys, tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, same
@@ -297,20 +297,18 @@ def automatic_without_budget():
     suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--auto", "--device-mem", "30KB", "--dry-run", code=5)
 
 
-def searches():
-    """All shares at all stages; of the larger models every other one, which are others for each."""
-    for number, model in enumerate(("mlp", "gpt2", "llama")):
-        for i, (world, stage) in enumerate(((1, 0), (2, 0), (2, 3))):
-            for j, share in enumerate((0.9, 0.7, 0.5, 0.3)):
-                if model == "mlp" or os.environ.get("ZC_FULL") or (number + i + j) % 2 == 0:
-                    yield f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a)
+def flattened(*lists):
+    """Of each of their products: the values of all."""
+    return [tuple(value for part in parts for value in (part if isinstance(part, tuple) else (part,))) for parts in itertools.product(*lists)]
 
 
-cases = [*searches()]
+ALL = ("mlp", "gpt2", "llama")
+cases = [(f"{model} W={world} stage {stage} {share:.0%}", lambda a=(model, world, stage, share): cheapest(*a))
+         for model, world, stage, share in suite.draw(flattened(ALL, ((1, 0), (2, 0), (2, 3)), (0.9, 0.7, 0.5, 0.3)), 12)]
 cases += [(f"{model} W={world} 70% and {host} on the host", lambda a=(model, world, 0, 0.7, host): cheapest(*a))
-          for model in ("gpt2", "llama") for world in (1, 2) for host in ("60KB", "300KB")]
+          for model, world, host in suite.draw(itertools.product(("gpt2", "llama"), (1, 2), ("60KB", "300KB")), 3)]
 cases += [(f"smallest {model} W={world} stage {stage}", lambda a=(model, world, stage): smallest(*a))
-          for model in ("mlp", "gpt2", "llama") for world, stage in ((1, 0), (2, 2), (4, 3))]
+          for model, world, stage in suite.draw(flattened(ALL, ((1, 0), (2, 2), (4, 3))), 4)]
 cases += [(f"host instead of file {model} W={world} G={g}", lambda a=(model, world, g): host_instead_of_file(*a))
           for model, world, g in (("gpt2", 2, 1), ("llama", 1, 3))]
 cases += [(f"auto W={world} {budget}", lambda a=(world, budget): automatic(*a))
@@ -336,15 +334,11 @@ cases += [(f"leaving {tier} {' '.join(flags)}", lambda a=(tier, *flags): leaving
     ("nvme", ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "nvme")),
     ("host", ("--offload-optimizer", "nvme", "--offload-param", "host", "--offload-activation", "host")))]
 cases += [("staging", staging), ("no room", lambda: nothing_without_room("gpt2"))]
-for model in ("gpt2", "llama"):
-    for accumulation in (1, 3):
-        extra = ["--grad-accumulation", accumulation]
-        cases += [(f"resident {model} G={accumulation}", lambda a=(model, 2, extra, "gather"): resident(*a)),
-                  (f"resident {model} offloaded G={accumulation}",
-                   lambda a=(model, 2, [*extra, "--offload-optimizer", "host", "--offload-param", "host"], "h2d"): resident(*a)),
-                  (f"resident {model} bf16 on nvme G={accumulation}",
-                   lambda a=(model, 2, [*extra, "--precision", "bf16", "--offload-param", "nvme"], "nvme_read"): resident(*a)),
-                  (f"resident {model} one rank G={accumulation}",
-                   lambda a=(model, 1, [*extra, "--offload-param", "host"], "h2d"): resident(*a))]
+RESIDENT = {"": (2, "gather"), " offloaded": (2, "h2d", "--offload-optimizer", "host", "--offload-param", "host"),
+            " bf16 on nvme": (2, "nvme_read", "--precision", "bf16", "--offload-param", "nvme"), " one rank": (1, "h2d", "--offload-param", "host")}
+for model, accumulation, kind in suite.draw(itertools.product(("gpt2", "llama"), (1, 3), RESIDENT), 6):
+    world, link, *flags = RESIDENT[kind]
+    cases.append((f"resident {model}{kind} G={accumulation}",
+                  lambda a=(model, world, ["--grad-accumulation", accumulation, *flags], link): resident(*a)))
 suite.run(cases)
 suite.finish()

@@ -17,7 +17,6 @@ SCALE = ["--loss-scale-window", GOLDEN["window"], "--loss-scale-hysteresis", GOL
 # Skips the first steps, and one now and then.
 ROUGH = ["--precision", "fp16", "--initial-loss-scale", 2**21, "--loss-scale-window", 2, "--bucket-size", "8KiB"]
 NUMERIC = 8
-first = {}  # what must agree -> metrics, weights
 
 
 def compiled(name, model, world, *flags):
@@ -56,15 +55,18 @@ def golden(model, rule, world):
     return worst, norms, close("weights", lengths, [expected["final_weight_l2"][n] for n in names], 5e-3)
 
 
-def bits(model, world, flags, other, device="cpu", run=()):
-    """`flags` change numbers; `other` must not, nor the device."""
-    name = " ".join(map(str, ["bits", model, f"W={world}", device, *flags, *other, *run]))
+def bits(model, world, flags, other, device="cpu", plain=("--zero-stage", 0)):
+    """`flags` change numbers; `other` must not, nor the device: against `plain`, step by step."""
+    name = " ".join(map(str, ["bits", model, f"W={world}", device, *flags, *other]))
+
+    def result(name, flags, device):
+        metrics, exported = train(name, model, world, [*ROUGH, *flags], device=device)
+        return [column(metrics, n) for n in ("loss", "grad_norm", "loss_scale", "skipped")] + [exported.read_bytes()]
 
     def case():
-        metrics, exported = train(name, model, world, [*ROUGH, *flags, *other], *run, device=device)
-        got = [column(metrics, n) for n in ("loss", "grad_norm", "loss_scale", "skipped")] + [exported.read_bytes()]
-        for what, a, b in zip(("loss", "grad_norm", "loss_scale", "skipped", "weights"), got,
-                              first.setdefault((model, world, tuple(flags)), got)):
+        key = " ".join(map(str, ("plain", model, world, *flags)))
+        expected, got = suite.once(key, lambda: result(key, (*flags, *plain), "sync")), result(name, (*flags, *other), device)
+        for what, a, b in zip(("loss", "grad_norm", "loss_scale", "skipped", "weights"), got, expected):
             same(what, a, b)
         if sum(got[3]) < 4 or all(got[3]):
             raise Case(f"{sum(got[3])} of {len(got[3])} steps are skipped")
@@ -157,20 +159,16 @@ ORDERS = [("--micro-order", "vertical"), ("--checkpoint-activations", "block"), 
 cases = [(f"golden {model} {rule} W={world}", lambda a=(model, rule, world): golden(*a))
          for model in GOLDEN["models"] for rule in RULES for world in (1, 2)]
 suite.run(cases)
-for world in (1, 2, 4):
-    for flags in COMMON:
-        # The one that all others are compared with must be there first.
-        suite.run([bits("gpt2", world, flags, ("--zero-stage", 0), device="sync")])
-    suite.run([bits("gpt2", world, COMMON[1], ("--zero-stage", stage)) for stage in (0, 1, 2, 3)] +
-              [bits("gpt2", world, flags, place(*where)) for flags in COMMON
-               for where in ((1, "host"), (2, "nvme"), (3, "host", "host", "host"), (3, "nvme", "nvme", "nvme"))] +
-              [bits("gpt2", world, (), (*place(3, "host"), "--offload-ratio", "0.5"))] +
-              [bits("gpt2", world, COMMON[1], (*place(3, "host", "host"), *order)) for order in ORDERS])
-suite.run([bits("gpt2", 2, ("--delay-update", "--delay-after", 2), place(*where)) for where in ((1, "host"), (3, "nvme", "nvme"))])
-suite.run([bits("gpt2", 4, ("--hierarchical-collectives", "--ranks-per-node", "2"), ("--zero-stage", stage)) for stage in (2, 3)])
+every = [(world, *of) for world in (1, 2, 4) for of in (
+    *((COMMON[1], ("--zero-stage", stage)) for stage in (0, 1, 2, 3)),
+    *((flags, place(*where)) for flags in COMMON for where in ((1, "host"), (2, "nvme"), (3, "host", "host", "host"), (3, "nvme", "nvme", "nvme"))),
+    ((), (*place(3, "host"), "--offload-ratio", "0.5")), *((COMMON[1], (*place(3, "host", "host"), *order)) for order in ORDERS))]
+suite.run([bits("gpt2", *of) for of in suite.draw(every, 24)])
+LATE, PLACES = ("--delay-update", "--delay-after", 2), ((1, "host"), (3, "nvme", "nvme"))
+suite.run([bits("gpt2", 2, LATE, place(*where), plain=place(2, "host")) for where in PLACES])
 QUANTIZED = ("--quantize-weights", "int8", "--quantize-gradients", "int4", "--ranks-per-node", "2", "--grad-accumulation", "2")
-suite.run([bits("gpt2", 4, QUANTIZED, ("--zero-stage", 3), device="sync")])
-suite.run([bits("gpt2", 4, QUANTIZED, (*place(3, "host", "nvme"), *order)) for order in ((), ("--micro-order", "vertical"))])
+suite.run([bits("gpt2", 4, ("--hierarchical-collectives", "--ranks-per-node", "2"), ("--zero-stage", 3), plain=("--zero-stage", 2)),
+           *(bits("gpt2", 4, QUANTIZED, (*place(3, "host", "nvme"), *order), plain=("--zero-stage", 3)) for order in ((), ("--micro-order", "vertical")))])
 suite.run([("resumed plain", lambda: resumed(2, "--zero-stage", "2")),
            ("resumed nvme", lambda: resumed(1, "--offload-optimizer", "nvme", "--offload-param", "nvme")),
            ("resumed delayed", lambda: resumed(2, "--zero-stage", "3", "--offload-optimizer", "host", "--delay-update", "--delay-after", "2")),

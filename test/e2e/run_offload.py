@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """Where bytes live changes neither losses, norms nor weights: optimizer state, parameters and activations on device, host or
 NVMe, with recomputation, prefetching, clipping, accumulation and both devices, against the plan that keeps all on the device. Traffic
-over the links is that of ZeRO-Offload, and a budget on each tier is kept or named. `--full` runs every combination."""
+over the links is that of ZeRO-Offload, and a budget on each tier is kept or named."""
 import itertools, json, os, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, same
+from e2e import Case, Suite, same, same_bits
 
 STEPS = 4
-full = "--full" in sys.argv and sys.argv.remove("--full") is None
 suite = Suite(__doc__)
 TIERS = ("none", "host", "nvme")
-first = {}  # what must agree -> (losses, norms, weights) of the plan without offload
+NONE = ("none", "none", "none")
 
 
 def result(model, world, stage, flags, device, name):
@@ -31,39 +30,28 @@ def offload(optimizer, param, activation):
 
 
 def case(model, world, tiers, device="cpu", common=(), other=(), stage=3):
-    """`common` flags change numbers, so the reference has them too; `other` ones must not."""
+    """Against the plan without offload. `common` flags change numbers, so that has them too; `other` ones must not."""
     flags = [*common, *other, *offload(*tiers)]
     name = " ".join(map(str, [model, f"W={world} stage {stage}", "/".join(tiers), device, *common, *other]))
 
     def run():
-        key = (model, world, tuple(common))
-        got = result(model, world, stage, flags, device, name.replace(" ", "_").replace("/", "-"))
-        for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault(key, got)):
-            same(what, a, b)
+        plain = "_".join(map(str, ("plain", model, world, *common)))
+        expected = suite.once(plain, lambda: result(model, world, 3, [*common, *offload(*NONE)], "cpu", plain))
+        same_bits(result(model, world, stage, flags, device, name.replace(" ", "_").replace("/", "-")), expected)
 
     return name, run
 
 
-def spread(cases, part):
-    """Every `part`-th of the cases, all of them with --full."""
-    return list(cases) if full else list(cases)[::part]
-
-
-NONE = ("none", "none", "none")
 COMMON = [(), ("--clip-grad-norm", "0.1"), ("--grad-accumulation", "2", "--clip-grad-norm", "0.1"), ("--precision", "bf16"),
           ("--precision", "bf16", "--grad-accumulation", "2"), ("--optimizer", "momentum")]
-placements = list(itertools.product(TIERS, repeat=3))
-suite.run([case(model, world, NONE, common=common) for model in ("gpt2", "llama") for world in (1, 2, 4) for common in COMMON])
-cases = [case(model, world, tiers, device, ("--clip-grad-norm", "0.1"), ("--checkpoint-activations", policy, "--prefetch", prefetch))
-         for model in ("gpt2", "llama") for world in (1, 2, 4) for policy in ("none", "selective", "block") for prefetch in ("none", "auto")
-         for device in ("cpu", "sync") for tiers in placements]
-everything = spread(cases, 13)
-everything += spread((case("gpt2", 2, tiers, common=common) for common in COMMON for tiers in placements), 5)
+everything = [case(model, world, tiers, device, ("--clip-grad-norm", "0.1"), ("--checkpoint-activations", policy, "--prefetch", prefetch))
+              for model, world, policy, prefetch, device, *tiers in suite.draw(
+                  itertools.product(("gpt2", "llama"), (1, 2, 4), ("none", "selective", "block"), ("none", "auto"), ("cpu", "sync"), TIERS, TIERS, TIERS), 40)]
+everything += [case("gpt2", 2, tiers, common=common) for common, *tiers in suite.draw(itertools.product(COMMON, TIERS, TIERS, TIERS), 16)]
 everything += [case("gpt2", 2, ("host", "none", "none"), common=("--clip-grad-norm", "0.1"), other=("--offload-ratio", "0.5")),
                case("gpt2", 2, ("nvme", "host", "none"), other=("--offload-ratio", "0.3"))]
-for stage in (1, 2):
-    everything += [case("gpt2", 2, (tier, "none", "host"), common=common, stage=stage)
-                   for tier in ("host", "nvme") for common in COMMON[:4]]
+everything += [case("gpt2", 2, (tier, "none", "host"), common=common, stage=stage)
+               for stage, tier, common in suite.draw(itertools.product((1, 2), ("host", "nvme"), COMMON[:4]), 8)]
 suite.run(everything)
 
 
@@ -71,7 +59,7 @@ def quantized():
     """With quantized collectives too: parameters, and gradients that are quantized on their way."""
     common = ("--quantize-weights", "int8", "--quantize-gradients", "int8", "--ranks-per-node", 1, "--grad-accumulation", 2)
     return [case("gpt2", 2, tiers, common=(*common, *precision)) for precision in ((), ("--precision", "bf16"))
-            for tiers in (NONE, ("host", "none", "none"), ("nvme", "nvme", "host"))]
+            for tiers in (("host", "none", "none"), ("nvme", "nvme", "host"))]
 
 
 def traffic(precision, width):
@@ -101,6 +89,7 @@ def through_file(model, world, common):
         raise Case(f"{gradients} bytes of gradients on the host, {state} in the file")
     refusal = suite.tool("zero-compile", path, *flags, "--host-mem", 1, "--dry-run", code=5)
     enough, least, in_file = free["host"]["peak_bytes"], int(re.search(r"needs (\d+) bytes but --host-mem ", refusal)[1]), []
+    first = None
     for memory in (2 * enough, enough, (enough + least) // 2, least):
         name = "-".join(map(str, ("file", model, world, *common, memory)))
         plan, out = suite.compile(path, suite.dir / f"{name}.plan", *flags, "--host-mem", memory), suite.dir / name
@@ -114,7 +103,8 @@ def through_file(model, world, common):
             raise Case(f"gradients {kept} and {lower} of {gradients}, host {planned['host']} of {memory}, moved {moved}, not {expected}")
         metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         numbers = [(m["loss"], m["grad_norm"]) for m in metrics]
-        same("losses and norms", numbers, first.setdefault(("file", model, world, *common), numbers))
+        first = first or numbers
+        same("losses and norms", numbers, first)
         in_file.append(lower)
         tight = {tier: planned[tier]["peak_bytes"] for tier in ("host", "nvme")}  # with no room but for what goes where
         within = peaks_of("--host-mem", tight["host"], "--nvme-mem", tight["nvme"])
@@ -223,9 +213,8 @@ def machine():
 
 
 suite.run([(" ".join(map(str, ("through the file", model, f"W={world}", *common))), lambda a=(model, world, common): through_file(*a))
-           for model, world in (("gpt2", 1), ("gpt2", 2), ("llama", 1)) for common in COMMON[:5]])
-for one in quantized():
-    suite.run([one])
+           for model, world, common in suite.draw([(*of, common) for of in (("gpt2", 1), ("gpt2", 2), ("llama", 1)) for common in COMMON[:5]], 6)])
+suite.run(quantized())
 suite.run([("explain", explain), ("machine", machine), ("together", together)])
 suite.run([("traffic fp32", lambda: traffic("fp32", 4)), ("traffic bf16", lambda: traffic("bf16", 2)), ("budget", budget)])
 suite.finish()

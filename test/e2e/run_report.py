@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The report against arithmetic: model state against the formulas of ZeRO (arXiv 1910.02054, section 5), traffic against its
 2M, 2M, 2M, 3M, the planned peak against the arena that ran and against budgets, padding, and what the largest models take."""
-import json, os, pathlib, re, resource, subprocess, sys
+import itertools, json, os, pathlib, re, resource, subprocess, sys
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
 sys.path.insert(0, str(SUPPORT))
@@ -34,8 +34,8 @@ def expect(what, got, wanted):
 
 
 def report(model, world, stage, precision, *flags):
-    return json.loads(suite.tool("zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage,
-                                 "--precision", *precision.split(), "--dry-run", "--json", *flags))
+    return suite.once((model, world, stage, precision, *flags), lambda: json.loads(suite.tool(
+        "zero-compile", MODELS[model][0], "--world-size", world, "--zero-stage", stage, "--precision", *precision.split(), "--dry-run", "--json", *flags)))
 
 
 def cut(stage, part):
@@ -156,18 +156,16 @@ def trillion():
     return f"{seconds:.1f} s, {megabytes:.0f} MB"
 
 
-cases = []
-for precision in WIDTHS:
-    for stage in range(4):
-        cases += [(f"state {model} {precision} W={w} stage {stage}", lambda a=(model, precision, w, stage): state_formulas(*a))
-                  for model, worlds in (("small", (1, 2, 3, 7, 64)), ("g124m", (1, 2, 3, 8, 48))) for w in worlds]
-        cases += [] if precision == WIDE else [(f"traffic {model} {precision} W={w} stage {stage}", lambda a=(model, w, stage, precision): traffic(*a))
-                  for model in ("small", "g124m") for w in (1, 2, 3, 8)]
+WORLDS = {"small": (1, 2, 3, 7, 64), "g124m": (1, 2, 3, 8, 48)}
+cases = [(f"state {model} {precision} W={w} stage {stage}", lambda a=(model, precision, w, stage): state_formulas(*a))
+         for model, precision, w, stage in suite.draw(((m, p, w, s) for m in WORLDS for p in WIDTHS for w in WORLDS[m] for s in range(4)), 40)]
+cases += [(f"traffic {model} {precision} W={w} stage {stage}", lambda a=(model, w, stage, precision): traffic(*a))
+          for model, precision, w, stage in suite.draw(itertools.product(WORLDS, ("fp32", "bf16"), (1, 2, 3, 8), range(4)), 20)]
 cases += [(f"run W={w} stage {s} G={g}", lambda a=(w, s, g): run_agrees(*a)) for s in range(4) for w, g in ((1, 1), (2, 2), (3, 1))]
 cases += [(f"nodes of {n}", lambda n=n: nodes(n)) for n in (1, 2)]
 cases += [(f"budget stage {s}", lambda s=s: budget(s)) for s in (0, 3)]
 cases += [(f"live bytes {m} W={w} stage {s}", lambda a=(m, w, s): near_live_bytes(*a))
-          for m in ("small", "g124m", "7.5b") for w, s in ((1, 0), (2, 1), (2, 2), (2, 3))]
+          for m, w, s in suite.draw([(m, w, s) for m in ("small", "g124m", "7.5b") for w, s in ((1, 0), (2, 1), (2, 2), (2, 3))], 5)]
 cases += [(f"7.5B stage {s}", lambda a=(s, gb): papers(*a)) for s, gb in ((1, 31.4), (2, 16.6), (3, 1.88))]
 suite.run(cases)
 suite.run([("1T", trillion)])  # alone: it is timed

@@ -48,12 +48,12 @@ class Index(http.server.BaseHTTPRequestHandler):
         for name, value in {"Content-Length": len(body), **dict(headers)}.items():
             self.send_header(name, str(value))
         self.end_headers()
+        index = self.path.split("/")[1]
+        sent[index] = sent.get(index, 0) + len(body)  # before it is sent: who has read it may look at once
         try:
             self.wfile.write(body)
         except ConnectionError:  # who asked for a range does not read the whole
-            return
-        index = self.path.split("/")[1]
-        sent[index] = sent.get(index, 0) + len(body)
+            sent[index] -= len(body)
 
     def log_message(self, *_):
         pass

@@ -1,9 +1,14 @@
 """What the end-to-end scripts share: finding the tools and the fixtures, running a case, counting."""
-import argparse, concurrent.futures, json, os, pathlib, re, struct, subprocess, sys, tempfile
+import argparse, concurrent.futures, json, os, pathlib, random, re, struct, subprocess, sys, tempfile, threading, time
+
+from beside import Ledger
+from onnx_write import replaced
 
 SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("mlp", "gpt2", "llama", "bert")
+FULL = bool(os.environ.get("ZC_FULL"))
+SEED = int(os.environ.get("ZC_SEED") or time.time() // 86400)  # of what is drawn: the day's
 
 
 class Case(Exception):
@@ -29,8 +34,8 @@ class Suite:
         self.bin = pathlib.Path(self.args.bin).resolve()
         self.temp = tempfile.TemporaryDirectory(prefix="zc-e2e-", ignore_cleanup_errors=True)  # what was killed may write for a moment
         self.dir = pathlib.Path(self.temp.name)
-        self.passed = self.failed = self.skipped = 0
-        self.seen = {}
+        self.passed = self.failed = self.skipped = self.drawn = self.offered = 0
+        self.seen, self.made, self.lock, self.ledger = {}, {}, threading.Lock(), Ledger(self.dir, Case)
 
     def exports(self, model):
         """Exports that golden.json is valid for."""
@@ -39,7 +44,8 @@ class Suite:
 
     def run(self, cases):
         """cases: (name, function); a function returns a remark or raises Case. What is listed again under its name runs once: cases
-        train into folders named after them. Another function under that name is a mistake."""
+        train into folders named after them. Another function under that name is a mistake; so is a file that one of several cases writes and
+        another uses (beside.py), which fails."""
         once = []
         for name, function in cases:
             if name in self.seen and not same_function(self.seen[name], function):
@@ -48,8 +54,9 @@ class Suite:
             elif self.args.filter in name and name not in self.seen:
                 once.append((name, function))
             self.seen.setdefault(name, function)
+        self.ledger.begin(len(once) > 1 and self.args.jobs > 1)
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as pool:
-            for (name, _), future in [(case, pool.submit(case[1])) for case in once]:
+            for (name, _), future in [(case, pool.submit(self.run_one, *case)) for case in once]:
                 try:
                     remark = future.result() or ""
                     self.passed += 1
@@ -63,17 +70,47 @@ class Suite:
                     text = str(failure) if isinstance(failure, Case) else repr(failure)
                     print(f"FAIL  {name}  {text}", flush=True)
 
+        self.ledger.begin(False)
+
+    def run_one(self, name, function):
+        with self.ledger.case(name):
+            return function()
+
+    def once(self, key, make):
+        """What `make` returns, called by the first that asks for `key`, for several cases: they may read the files that it writes."""
+        with self.lock:
+            is_first, result = key not in self.made, self.made.setdefault(key, concurrent.futures.Future())
+        if is_first:
+            try:
+                with self.ledger.case(None):
+                    result.set_result(make())
+            except BaseException as failure:
+                result.set_exception(failure)
+        return result.result()
+
+    def draw(self, cases, count):
+        """`count` of many similar cases, which are tuples: among them each value that any has at its place, and each day others. All of them with
+        ZC_FULL=1, or where a filter asks for some."""
+        cases = list(cases)
+        chosen = range(len(cases))
+        if count < len(cases) and not FULL and not self.args.filter:
+            chosen = covering(cases, count, random.Random(f"{SEED} {pathlib.Path(sys.argv[0]).name} {self.offered}"))
+            self.drawn, self.offered = self.drawn + len(chosen), self.offered + len(cases)
+        return [cases[i] for i in chosen]
+
     def finish(self):
         self.temp.cleanup()
+        if self.offered:
+            print(f"drawn {self.drawn} of {self.offered} similar cases: ZC_SEED={SEED} draws them again, ZC_FULL=1 all")
         print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
         nothing = SKIPPED if self.skipped else 1
         sys.exit(1 if self.failed else 0 if self.passed else nothing)
 
-    def tool(self, name, *args, code=0, fault=""):
-        """stdout, or stderr of what must fail; the exit code must be `code`. `fault`: as ZERO_FAULT, which other cases do not see."""
+    def tool(self, name, *args, code=0, fault="", environment=None):
+        """stdout, or stderr of what must fail; the exit code must be `code`. `fault`: as ZERO_FAULT, which other cases do not see; nor `environment`."""
         command = [str(self.bin / name), *map(str, args)]
-        environment = {**os.environ, "ZERO_FAULT": fault} if fault else None
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, env=environment)
+        more = {**(environment or {}), **({"ZERO_FAULT": fault} if fault else {})}
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=600, env={**os.environ, **more})
         if done.returncode != code:
             raise Case(f"{' '.join(command)}\n      exit code {done.returncode}: {done.stderr.strip()[-1500:]}")
         return done.stderr if code else done.stdout
@@ -102,6 +139,17 @@ class Suite:
         metrics, weights = self.train(plan, out, *flags), pathlib.Path(out) / "exported.safetensors"
         self.tool("zero-run", "export", pathlib.Path(out) / "final", "--safetensors", weights)
         return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+
+
+def covering(cases, count, dice):
+    """The places of `count` cases or a few more, in order: every value that any has at its place is among them."""
+    values = [{(at, repr(value)) for at, value in enumerate(case)} for case in cases]
+    order, chosen, missing = dice.sample(range(len(cases)), len(cases)), [], set().union(*values)
+    while missing:
+        chosen.append(max(order, key=lambda i: len(values[i] & missing)))
+        missing -= values[chosen[-1]]
+    rest = [i for i in order if i not in chosen]
+    return sorted(chosen + rest[:max(0, count - len(chosen))])
 
 
 def same_function(a, b):
@@ -153,7 +201,8 @@ def write_safetensors(path, tensors):
         table[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(blob), len(blob) + len(raw)]}
         blob += raw
     head = json.dumps(table).encode()
-    path.write_bytes(struct.pack("<Q", len(head)) + head + blob)
+    with replaced(path) as file:
+        file.write(struct.pack("<Q", len(head)) + head + blob)
     return path
 
 

@@ -2,10 +2,12 @@
 
 Field numbers are those of onnx.proto (ONNX 1.15). Weights live in one external file, each range contiguous and page-aligned.
 """
+import contextlib
 import math
 import os
 import random
 import struct
+import threading
 from array import array
 
 FLOAT, INT32, INT64, BOOL = 1, 6, 7, 9
@@ -44,6 +46,20 @@ def value_info(name, dtype, shape):
     """A dimension is a number or a symbol's name."""
     dims = b"".join(data(1, data(2, d) if isinstance(d, str) else number(1, d)) for d in shape)
     return data(1, name) + data(2, data(1, number(1, dtype) + data(2, dims)))
+
+
+@contextlib.contextmanager
+def replaced(path):
+    """A file to write, which takes the place of `path` when it is whole: who reads beside it has the old one or the new one, never half of one."""
+    new = f"{path}.{os.getpid()}-{threading.get_ident()}.new"
+    try:
+        with open(new, "wb") as f:
+            yield f
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(new)
+        raise
 
 
 def aligned(size):
@@ -140,14 +156,14 @@ class Graph:
             body = b"".join(number(1, d) for d in shape) + number(2, FLOAT) + data(8, name)
             body += b"".join(data(13, data(1, k) + data(2, v)) for k, v in where) + number(14, 1)
             encoded.append(data(5, body))
-        with open(path + ".data", "wb") as f:
+        with replaced(path + ".data") as f:
             f.truncate(max((offset + aligned(4 * count) for offset, count, _ in ranges), default=0))
             if seed is not None:
                 fill(f, ranges, seed)
         graph = b"".join(data(1, n) for n in self.nodes) + data(2, self.name) + b"".join(encoded)
         graph += b"".join(data(11, v) for v in self.inputs) + b"".join(data(12, v) for v in self.outputs)
         model = number(1, 8) + data(2, producer) + data(7, graph) + data(8, data(1, "") + number(2, opset))
-        with open(path, "wb") as f:
+        with replaced(path) as f:
             f.write(model)
 
 
@@ -175,7 +191,7 @@ def write_safetensors(path, arrays):
         at += len(raw)
     text = ("{" + ",".join(header) + "}").encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
+    with replaced(path) as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for _, _, raw in arrays.values():
             f.write(raw)

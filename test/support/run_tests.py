@@ -155,13 +155,14 @@ def run_scripts(files, count):
         began = time.monotonic()
         code, out = execute([sys.executable, path])
         result = totals(out)
+        drawn = re.search(r"^drawn (\d+ of \d+ similar cases: ZC_SEED=\d+)", out, re.M)
         reasons = [line for line in out.splitlines() if line.startswith("skip ")]
         if code == SKIP_CODE:
             why = [line[5:].strip() for line in reasons] or out.rstrip().splitlines()[-1:] or ["no reason given"]
             return result or (0, 0, 1), [f"{name}: skipped: {reason}" for reason in why]
         if result is None or sum(result) == 0 or (code != 0 and result[1] == 0):
             result = (result[0] if result else 0, 1, 0)
-        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began), *reasons]
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began) + (f", {drawn[1]}" if drawn else ""), *reasons]
 
     at_once(run, files, count)
 
