@@ -122,8 +122,8 @@ def run_ctest(build, pattern, count):
         out = re.sub(r"\[ RUN +\] .*\n\[ +OK \] .*\n", "", out) # what is left of a crash says in which case
         # A crash after the last case, or a leak found at exit, fails a program whose cases all passed.
         if code == SKIP_CODE:
-            result = (0, 0, 1)
-        elif (code != 0 and result[1] == 0) or sum(result) == 0:
+            return (0, 0, 1), [f"{name}: skipped: {(out.rstrip().splitlines() or ['no reason given'])[-1]}"]
+        if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], 1, result[2])
         return result, [*(report(name, code, out) if result[1] else []), told(name, result, began)]
 
