@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """--layout: chains of convolutions channels last train as PyTorch does and as the model's order does, within 1e-5 in fp32; the same bits
 at every stage and tier and with recomputation; how many transposes are left; where nothing is turned around; evaluation."""
-import json, pathlib, re, subprocess, sys
+import itertools, json, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite, close, read_safetensors, same
@@ -9,7 +9,6 @@ from e2e import ROOT, Case, Suite, close, read_safetensors, same
 suite = Suite(__doc__)
 LAYOUTS = ("auto", "nchw")
 RESNET = suite.models / "resnet"
-first = {}  # what must agree -> losses, norms, weights
 
 
 def made(name, *flags):
@@ -72,8 +71,9 @@ def bits(model, precision, *flags, device="cpu"):
     name = " ".join(map(str, ["bits", model, precision, device, *flags]))
 
     def run():
-        got = train(name, model, ["--precision", precision, *flags], 2, device)
-        for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((model, precision), got)):
+        plain = f"plain {model} {precision}"
+        expected = suite.once(plain, lambda: train(plain, model, ["--precision", precision], 2, "sync"))
+        for what, a, b in zip(("loss", "grad_norm", "weights"), train(name, model, ["--precision", precision, *flags], 2, device), expected):
             same(what, list(a.items()) if what == "weights" else a, list(b.items()) if what == "weights" else b)
 
     return name, run
@@ -112,12 +112,10 @@ def evaluation():
 
 suite.run([golden(layout, world, stage) for layout in LAYOUTS for world, stage in ((1, 0), (2, 0), (2, 3))])
 suite.run([against_nchw(model, "fp32", 1e-5) for model in MODELS] + [against_nchw("bottlenecks", "bf16", 3e-2), against_nchw("bottlenecks", "fp16", 3e-2, "--loss-scale", "16")])
-for precision in ("fp32", "bf16"):
-    suite.run([bits("bottlenecks", precision, "--zero-stage", stage) for stage in range(4)] +
-              [bits("bottlenecks", precision, "--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "nvme"),
-               bits("bottlenecks", precision, "--zero-stage", 3, device="sync"), bits("bottlenecks", precision, "--zero-stage", 3, device="fake"),
-               bits("bottlenecks", precision, "--checkpoint-activations", "block"),
-               *([bits("bottlenecks", precision, "--target", "cuda", "--zero-stage", 1, device="fake")] if precision == "bf16" else []),
-               bits("bottlenecks", precision, "--checkpoint-activations", "selective", "--offload-activation", "host")])
+KINDS = [*((("--zero-stage", stage), "cpu") for stage in range(4)), *((("--zero-stage", 3), device) for device in ("sync", "fake")),
+         (("--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "nvme"), "cpu"), (("--checkpoint-activations", "block"), "cpu"),
+         (("--checkpoint-activations", "selective", "--offload-activation", "host"), "cpu")]
+suite.run([bits("bottlenecks", precision, *flags, device=device) for precision, (flags, device) in suite.draw(itertools.product(("fp32", "bf16"), KINDS), 10)] +
+          [bits("bottlenecks", "bf16", "--target", "cuda", "--zero-stage", 1, device="fake")])
 suite.run([("what is turned around", where), ("evaluation", evaluation)])
 suite.finish()

@@ -121,7 +121,7 @@ for name in MODELS:
 cases.append(("resnet bf16", lambda: bounded("resnet", 1, False, "--precision", "bf16")))
 if shutil.which("mpirun") and (suite.bin / "libzc_mpi.so").exists():
     cases += [(f"{name} W=2 mpi", lambda name=name: bounded(name, 2, True)) for name in ("resnet", "gpt")]
-for name, small, steps in (("resnet", True, 202), ("head", False, 102)):
+for name, small, steps in (("resnet", True, 62), ("head", False, 17)):
     for threads in (1, 2):
         for precision in ("fp32", "bf16"):
             cases.append((f"a steady step of {name} in {precision}, {threads} threads",

@@ -3,17 +3,15 @@
 ranks, the ZeRO stages in turn; within a T the same bits over stages, buckets, prefetching, tiers, recomputation, tiles, devices and
 processes, whatever order the mesh has; dropout with the masks of one rank; products in halves with the same bits and bytes, beside their sums in the planned
 step; bytes on the model axis against Megatron's formula; checkpoints and exports hold whole tensors, and go on with another T,
-world size, stage or tier. `--full` takes all exports, of each model else one."""
-import itertools, json, math, pathlib, random, shutil, subprocess, sys, threading
+world size, stage or tier."""
+import itertools, json, math, pathlib, random, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import MODELS, ROOT, Case, Skip, Suite, close, read_safetensors, same, write_safetensors
+from e2e import FULL, MODELS, SEED, ROOT, Case, Skip, Suite, close, read_safetensors, same, same_bits, write_safetensors
 from onnx_write import FLOAT, INT32, INT64, Graph, value_info
 
-full = "--full" in sys.argv and sys.argv.remove("--full") is None
 suite = Suite(__doc__)
 ADAMW = ("--optimizer", "adamw", "--lr", "1e-3", "--weight-decay", "0.01")
-LOCK = threading.Lock()  # of what several cases begin with
 
 
 def shape(ranks, world, stage, *flags):
@@ -38,7 +36,6 @@ def golden(model, export, ranks, degree, stage, *flags):
 GPT2 = suite.models / "gpt2"
 HOST, NVME = ("--offload-optimizer", "host"), ("--offload-optimizer", "nvme", "--offload-param", "nvme")
 BLOCKS, ROWS, PARTS = ("--checkpoint-activations", "block"), ("--sequence-parallel",), ("--partition-activations",)
-first = {}  # T, world size -> (losses, norms, weights) of the first run
 
 
 def run_gpt2(name, ranks, world, stage, device, flags, *run_flags, launch=()):
@@ -56,17 +53,26 @@ def run_gpt2(name, ranks, world, stage, device, flags, *run_flags, launch=()):
     return out, [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
-def bits(ranks, world, stage, device, flags, launch=()):
+def result(ranks, world, stage, device, flags, launch=()):
     name = "-".join(map(str, ("bits", ranks, world, stage, device, *flags, len(launch))))
     out, metrics = run_gpt2(name, ranks, world, stage, device, flags, launch=launch)
     weights = out / "exported.safetensors"
     suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
     suite.tool("zero-run", "checkpoint", "verify", out / "final")
-    got = ([m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes())
+    return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
+
+
+def plain(ranks, world, flags=()):
+    """What all others are compared with."""
+    return suite.once(f"plain {ranks} {world} {flags}", lambda: result(ranks, world, 0, "sync", flags))
+
+
+def bits(ranks, world, stage, device, flags, launch=()):
     rows = ROWS[0] in flags
-    for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((ranks, world, rows), got)):
-        same(what, a, b)
-    if rows and (whole := first.get((ranks, world, False))):  # gradients of norms are summed in another order, forward is not
+    got = result(ranks, world, stage, device, flags, launch)
+    same_bits(got, plain(ranks, world, ROWS if rows else ()))
+    if rows:  # gradients of norms are summed in another order, forward is not
+        whole = plain(ranks, world)
         same("the first loss", got[0][:1], whole[0][:1])
         close("loss", got[0], whole[0], 1e-5)
 
@@ -131,10 +137,8 @@ def traffic(ranks, world, *flags):
 def kept(*flags):
     """Bytes of activations in the plan's peak, of a model whose block inputs are most of it."""
     model = suite.dir / "deep.onnx"
-    with LOCK:
-        if not model.exists():
-            subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, "--layers", "24", "--hidden", "64", "--heads", "4",
-                            "--vocab", "64", "--seq", "128", "--batch", "4"], check=True, capture_output=True)
+    suite.once(model, lambda: subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", model, *"--layers 24 --hidden 64 --heads 4".split(),
+                                              *"--vocab 64 --seq 128 --batch 4".split()], check=True, capture_output=True))
     tiers = json.loads(suite.tool("zero-compile", model, *shape(4, 4, 0, *ADAMW, *flags), "--dry-run", "--json"))["tiers"]
     return {tier: tiers[tier]["activations"] for tier in tiers}
 
@@ -172,11 +176,8 @@ SAVED, STEPS, BATCH = 3, 5, 8  # BATCH: data-parallel ranks times micro-steps
 def reshard_plan(config):
     ranks, degree, stage, *flags = config
     path = suite.dir / ("reshard-" + "-".join(map(str, config)) + ".plan")
-    with LOCK:
-        if not path.exists():
-            suite.compile(GPT2 / "ts17.onnx", path, *shape(ranks, ranks * degree, stage, "--grad-accumulation", BATCH // degree, "--clip-grad-norm",
-                                                          "0.1", *ADAMW, *flags))
-    return path
+    return suite.once(path, lambda: suite.compile(GPT2 / "ts17.onnx", path, *shape(ranks, ranks * degree, stage, "--grad-accumulation", BATCH // degree),
+                                                  "--clip-grad-norm", "0.1", *ADAMW, *flags))
 
 
 def reshard_train(config, out, *flags):
@@ -193,7 +194,7 @@ def reshard(source, target):
 
 
 def refused(code, words, *flags, export="ts17"):
-    error = suite.tool("zero-compile", GPT2 / f"{export}.onnx", *flags, "-o", suite.dir / "refused.plan", code=code)
+    error = suite.tool("zero-compile", GPT2 / f"{export}.onnx", *flags, "--dry-run", code=code)
     if words not in error:
         raise Case(error)
 
@@ -255,12 +256,9 @@ def masks(export, ranks, *flags):
 
 
 def machine():
-    """A file of a machine whose links are slow beside its products, so that halves pay even for a small model. Written once: cases run
-    beside each other, and who reads it must not meet it half written."""
+    """A file of a machine whose links are slow beside its products, so that halves pay even for a small model."""
     path = suite.dir / "slow-links.json"
-    with LOCK:
-        if not path.exists():
-            path.write_text(json.dumps({"flops_per_second": 1e9, "comm_bandwidth": 2e7, "step_overhead": 1e-9}))
+    suite.once(path, lambda: path.write_text(json.dumps({"flops_per_second": 1e9, "comm_bandwidth": 2e7, "step_overhead": 1e-9})))
     return path
 
 
@@ -304,47 +302,40 @@ def beside(sum_, *flags):
 
 def no_rows():
     for model, ranks, why in (("mlp", 2, "bytes would be sent instead of"), ("llama", 4, "bytes would be sent instead of")):
-        error = suite.tool("zero-compile", suite.models / model / "ts17.onnx", *shape(ranks, ranks, 0, *ROWS), "-o", suite.dir / "refused.plan", code=4)
+        error = suite.tool("zero-compile", suite.models / model / "ts17.onnx", *shape(ranks, ranks, 0, *ROWS), "--dry-run", code=4)
         if f"finds no rows to cut over {ranks} ranks" not in error or why not in error:
             raise Case(error)
 
 
-cases, stages = [], itertools.cycle(range(4))
-for model in (*MODELS, "vit"):
-    for export in suite.exports(model) if full else suite.exports(model)[:1]:
-        for arguments in itertools.product((2, 4), (1, 2)):
-            case = (model, export, *arguments, next(stages))
-            cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
-        next(stages)
+cases, stages = [], (each % 4 for number in itertools.count(SEED) for each in range(5 * number, 5 * number + 4))  # others for each export
+exports = lambda *models: [(model, export) for model in models for export in (suite.exports(model) if FULL else suite.exports(model)[:1])]
+for export, *arguments in suite.draw(itertools.product(exports(*MODELS, "vit"), (2, 4), (1, 2)), 10):
+    case = (*export, *arguments, next(stages))
+    cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
 for ranks, degree, stage in ((2, 1, 0), (2, 2, 3), (4, 1, 2)):
     case = ("resnet", "ts17", ranks, degree, stage)
     cases.append(("{}/{} T={} W/T={} stage {}".format(*case), lambda a=case: golden(*a)))
 # Rows: of an mlp there are none, those of vit (2 images of 17 tokens) four ranks do not divide, and with llama's two heads of keys its
 # attention is not cut by heads over four: rows would send more.
-for model in (*MODELS[1:], "vit"):
-    for export in suite.exports(model) if full else suite.exports(model)[:1]:
-        for arguments in itertools.product((2, 4) if model in ("gpt2", "bert") else (2,), (1, 2)):
-            case = (model, export, *arguments, next(stages), *ROWS)
-            cases.append(("{}/{} T={} W/T={} stage {} rows".format(*case), lambda a=case: golden(*a)))
-        next(stages)
+for export, *arguments in suite.draw([(export, ranks, degree) for export in exports(*MODELS[1:], "vit") for ranks in (2, 4) for degree in (1, 2)
+                                      if ranks == 2 or export[0] in ("gpt2", "bert")], 6):
+    case = (*export, *arguments, next(stages), *ROWS)
+    cases.append(("{}/{} T={} W/T={} stage {} rows".format(*case), lambda a=case: golden(*a)))
 suite.run(cases)
 
-for ranks, world in ((2, 4), (4, 4)):
-    suite.run([(f"T={ranks} W={world} stage 0", lambda a=(ranks, world, 0, "sync", ()): bits(*a))])
-    cases = [(ranks, world, stage, device, flags)
-             for stage in range(4) for device in ("sync", "cpu") for flags in (("--bucket-size", "4KiB"), ("--bucket-size", "1MiB", "--prefetch", "none"))]
-    cases += [(ranks, world, stage, "cpu", flags) for stage, flags in ((2, HOST), (3, NVME), (0, BLOCKS), (3, BLOCKS))]
-    SELECTIVE, MOVED = ("--checkpoint-activations", "selective", *PARTS), (*BLOCKS, *PARTS, "--offload-activation")
-    cases += [(ranks, world, stage, "cpu", flags) for stage, flags in (
-        (0, (*BLOCKS, *PARTS)), (3, (*BLOCKS, *PARTS)), (1, SELECTIVE), (2, (*MOVED, "host")), (3, (*MOVED, "nvme")))]
-    cases += [(ranks, world, stage, device, (*ROWS, *flags)) for stage, device, flags in (
-        (0, "sync", ()), (1, "cpu", ("--bucket-size", "4KiB")), (2, "cpu", HOST), (3, "cpu", NVME), (0, "cpu", BLOCKS), (3, "sync", BLOCKS),
-        (1, "cpu", SELECTIVE), (3, "cpu", (*BLOCKS, "--offload-activation", "host")))]
-    TILES = ("--tile-linear", "2KiB")  # of the parts that a rank has of weights
-    cases += [(ranks, world, stage, device, (*TILES, *flags)) for stage, device, flags in (
-        (0, "cpu", ()), (3, "sync", ()), (2, "cpu", HOST), (3, "cpu", NVME), (3, "cpu", (*BLOCKS, *PARTS)), (3, "cpu", ROWS))]
-    suite.run([("bits T={} W={} stage {} {} {}".format(*case), lambda a=case: bits(*a)) for case in cases])
-    suite.run([(f"bits T={ranks} W={world} processes", lambda a=(ranks, world): processes(*a))])
+TILES = ("--tile-linear", "2KiB")  # of the parts that a rank has of weights
+SELECTIVE, MOVED = ("--checkpoint-activations", "selective", *PARTS), (*BLOCKS, *PARTS, "--offload-activation")
+cases = [(stage, device, (), flags) for stage in range(4) for device in ("sync", "cpu") for flags in (("--bucket-size", "4KiB"), ("--bucket-size", "1MiB", "--prefetch", "none"))]
+cases += [(stage, "cpu", (), flags) for stage, flags in (
+    (2, HOST), (3, NVME), (0, BLOCKS), (3, BLOCKS), (0, (*BLOCKS, *PARTS)), (3, (*BLOCKS, *PARTS)), (1, SELECTIVE), (2, (*MOVED, "host")), (3, (*MOVED, "nvme")))]
+cases += [(stage, device, ROWS, flags) for stage, device, flags in (
+    (1, "cpu", ("--bucket-size", "4KiB")), (2, "cpu", HOST), (3, "cpu", NVME), (0, "cpu", BLOCKS), (3, "sync", BLOCKS), (1, "cpu", SELECTIVE),
+    (3, "cpu", (*BLOCKS, "--offload-activation", "host")))]
+cases += [(stage, device, TILES, flags) for stage, device, flags in (
+    (0, "cpu", ()), (3, "sync", ()), (2, "cpu", HOST), (3, "cpu", NVME), (3, "cpu", (*BLOCKS, *PARTS)), (3, "cpu", ROWS))]
+suite.run([(f"bits T={ranks} W=4 stage {stage} {device} {(*kind, *flags)}", lambda a=(ranks, 4, stage, device, (*kind, *flags)): bits(*a))
+           for ranks, stage, device, kind, flags in suite.draw([(ranks, *case) for ranks in (2, 4) for case in cases], 30)])
+suite.run([(f"bits T={ranks} W=4 processes", lambda ranks=ranks: processes(ranks, 4)) for ranks in (2, 4)])
 
 PLACED = (("model=2,data=2", 0), ("model=2,data=2", 3, *BLOCKS, *PARTS), ("model=4,data=2", 3), ("model=2,node=2,local=2", 3, *NVME),
           ("node=2,model=2,local=2", 2, *HOST), ("model=2,node=2,local=2", 1, *ROWS), ("node=2,model=2,local=2", 3, "--hierarchical", *ROWS),
@@ -360,18 +351,20 @@ suite.run([(f"whole tensors T={r}", lambda r=r: exported(r)) for r in (2, 4)])
 TILED = ("--tile-linear", "2KiB")
 OUTERMOST = ("--mesh", "model=2,data=2")
 REFERENCE = [m["loss"] for m in reshard_train((1, 1, 0), suite.dir / "reference", "--steps", STEPS)]
-suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in (
+suite.run([(f"reshard {s} to {t}", lambda a=(s, t): reshard(*a)) for s, t in suite.draw((
     ((2, 2, 3), (1, 1, 0)), ((2, 2, 1), (4, 1, 3)), ((2, 1, 0), (1, 4, 3)), ((1, 2, 2), (2, 2, 3)), ((4, 2, 3), (2, 4, 2)),
     ((2, 2, 3, *NVME), (2, 1, 1, *HOST)), ((2, 2, 2), (2, 2, 3, *NVME)),
     ((2, 2, 3, *TILED), (1, 2, 3)), ((1, 1, 0), (4, 2, 3, *TILED)), ((2, 2, 2, *TILED), (4, 1, 3, "--tile-linear", "1KiB")),
-    ((2, 2, 3), (2, 2, 3, *OUTERMOST)), ((2, 2, 1, *OUTERMOST), (2, 2, 2, *HOST)), ((2, 2, 0, *OUTERMOST), (4, 1, 0)))])
+    ((2, 2, 3), (2, 2, 3, *OUTERMOST)), ((2, 2, 1, *OUTERMOST), (2, 2, 2, *HOST)), ((2, 2, 0, *OUTERMOST), (4, 1, 0))), 8, covering_values=False)])
 
 suite.run([(f"channels T={r}: the same bits", lambda r=r: channels(r)) for r in (2, 4)])
 suite.run([(f"masks {e} T={r} {' '.join(f)}", lambda a=(e, r, *f): masks(*a))
            for e, r, f in (("ts17_dropout", 2, ()), ("ts17_dropout", 4, ROWS), ("dynamo23_dropout", 4, ()), ("dynamo23_dropout", 2, (*ROWS, *BLOCKS)))])
 suite.run([(f"halves T={r} W={w} stage {s} {' '.join(f)}", lambda a=(r, w, s, *f): halves(*a))
-           for r, w, s, f in ((2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 4, 3, NVME),
-                             (2, 2, 0, ROWS), (2, 4, 3, (*ROWS, *BLOCKS)), (4, 4, 1, ROWS), (4, 8, 2, (*ROWS, *HOST)))])
+           for r, w, s, f in suite.draw((
+               (2, 2, 0, ()), (2, 4, 3, ()), (2, 4, 3, ("--grad-accumulation", "2", "--micro-order", "vertical")), (4, 4, 1, BLOCKS), (2, 4, 3, NVME),
+               (2, 2, 2, (*BLOCKS, *PARTS, "--offload-activation", "host")), (2, 2, 0, ROWS), (2, 4, 3, (*ROWS, *BLOCKS)), (4, 4, 1, ROWS),
+               (4, 8, 2, (*ROWS, *HOST))), 6, covering_values=False)])
 suite.run([("halves: products beside sums in the planned step", lambda: beside("all_reduce")),
            ("halves: products beside scattered sums in the planned step", lambda: beside("reduce_scatter", *ROWS))])
 suite.run([(f"head: {name}", lambda name=name: head(name)) for name in HEADS])

@@ -11,7 +11,7 @@ STEPS = 3
 WAITS = ("--clip-grad-norm", "1e30")  # clips nothing, but only the norm of all gradients says so
 suite = Suite(__doc__)
 folder = suite.models / "gpt2"
-first, numbers = {}, itertools.count()
+numbers = itertools.count()
 
 
 def sections(plan):
@@ -43,19 +43,20 @@ def result(world, device, *flags):
                             "--nvme-dir", suite.dir)
 
 
-def compare(key, got):
-    same_bits(got, first.setdefault(key, got))
-
-
-def early(key, world, device, *flags):
-    """The bits of the update that waits; at least half of the updates have work of backward behind them."""
-    if key not in first:
-        plan, got = result(world, device, *flags, *WAITS)
+def waiting(world, *flags):
+    """The bits of an update that waits."""
+    def make():
+        plan, got = result(world, "sync", *flags, *WAITS)
         if updates_before_end(plan)[0]:
             raise Case("an update does not wait for the norm")
-        compare(key, got)
+        return got
+    return suite.once((world, *flags), make)
+
+
+def early(world, device, *flags, plain):
+    """The bits of the update that waits, of a plan by `plain`; at least half of the updates have work of backward behind them."""
     plan, got = result(world, device, *flags)
-    compare(key, got)
+    same_bits(got, waiting(world, *plain))
     before, all_ = updates_before_end(plan)
     if 2 * before < all_:
         raise Case(f"{before} of {all_} updates have work of backward behind them")
@@ -64,11 +65,12 @@ def early(key, world, device, *flags):
 
 def hierarchical(stage):
     """At stage 0 hops of the gradients' gather come first, and the update waits for them."""
-    flags = (4, "cpu", "--ranks-per-node", 2, "--hierarchical-collectives", "--zero-stage", stage)
+    flags = ("--ranks-per-node", 2, "--hierarchical-collectives")
+    plain = (*flags, "--zero-stage", 1)
     if stage > 0:
-        return early("hierarchical", *flags)
+        return early(4, "cpu", *flags, "--zero-stage", stage, plain=plain)
     for waits in (WAITS, ()):
-        compare("hierarchical", result(*flags, *waits)[1])
+        same_bits(result(4, "cpu", *flags, "--zero-stage", stage, *waits)[1], waiting(4, *plain))
 
 
 def short(world, stage):
@@ -79,7 +81,7 @@ def short(world, stage):
     least = re.search(r"the plan needs (\d+) bytes", done.stderr)
     if done.returncode != 5 or not least:
         raise Case(f"exit code {done.returncode}: {done.stderr[-500:]}")
-    compare((world, "fp32"), result(world, "cpu", "--zero-stage", stage, "--device-mem", least[1])[1])
+    same_bits(result(world, "cpu", "--zero-stage", stage, "--device-mem", least[1])[1], waiting(world, "--precision", "fp32"))
 
 
 def must_wait():
@@ -118,20 +120,15 @@ cases += [(f"planned W={w} stage {s} {p}", lambda a=(w, s, p): planned(*a))
           for w, s, p in ((1, 0, "fp32"), (1, 0, "bf16"), (2, 0, "fp32"), (2, 1, "fp32"), (2, 2, "fp32"), (2, 3, "fp32"), (8, 3, "bf16"))]
 cases.append(("planned, clipped", lambda: planned(1, 0, "fp32", "--clip-grad-norm", 1)))
 suite.run(cases)
-# What others are compared with comes first.
-suite.run([(f"W={world} {precision} stage 0", lambda a=(world, precision): early(a, a[0], "sync", "--precision", a[1]))
-           for world in (1, 2, 3) for precision in ("fp32", "bf16")])
 cases = [(f"W={world} {precision} stage {stage} {device}",
-          lambda a=(world, precision), d=device, s=stage: early(a, a[0], d, "--zero-stage", s, "--precision", a[1]))
-         for world in (1, 2, 3) for precision in ("fp32", "bf16") for stage in range(4) for device in ("sync", "cpu")
-         if (stage, device) != (0, "sync")]
+          lambda w=world, p=("--precision", precision), d=device, s=stage: early(w, d, "--zero-stage", s, *p, plain=p))
+         for world, precision, stage, device in suite.draw(itertools.product((1, 2, 3), ("fp32", "bf16"), range(4), ("sync", "cpu")), 20)]
 cases += [(f"W={w} stage {s} short", lambda a=(w, s): short(*a)) for w, s in ((1, 0), (2, 1), (2, 3))]
 # Another way over the links rounds otherwise: each is its own group.
-WAYS = {"int8": ("--quantize-gradients", "int8"),
-        "all": ("--quantize-gradients", "int4", "--quantize-weights", "int8", "--hierarchical", "--zero-stage", "3")}
-cases += [(f"W=4 {name}", lambda n=name, f=flags: early(n, 4, "cpu", "--ranks-per-node", 2, *(f if "--zero-stage" in f else (*f, "--zero-stage", 2))))
-          for name, flags in WAYS.items()]
+WAYS = {"int8": ("--quantize-gradients", "int8", "--zero-stage", 2),
+        "all": ("--quantize-gradients", "int4", "--quantize-weights", "int8", "--hierarchical", "--zero-stage", 3)}
+cases += [(f"W=4 {name}", lambda f=("--ranks-per-node", 2, *flags): early(4, "cpu", *f, plain=f)) for name, flags in WAYS.items()]
 cases += [(f"W=4 hierarchical stage {s}", lambda s=s: hierarchical(s)) for s in range(4)]
-cases += [(f"W=4 T=2 stage {s}", lambda s=s: early("T=2", 4, "cpu", "--tensor-parallel", 2, "--zero-stage", s)) for s in (0, 2)]
+cases += [(f"W=4 T=2 stage {s}", lambda s=s, f=("--tensor-parallel", 2): early(4, "cpu", *f, "--zero-stage", s, plain=f)) for s in (0, 2)]
 suite.run(cases)
 suite.finish()

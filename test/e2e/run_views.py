@@ -2,10 +2,10 @@
 """--views: attention that reads and writes inside of the tensors of linear layers has the bits of attention on copies of its own, at every
 stage and tier, in bf16, accumulated, recomputed, on ranks that share samples; how many copies are left; a plan whose view leaves its
 operand is refused."""
-import pathlib, re, sys
+import itertools, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import ROOT, Case, Suite, read_safetensors, same
+from e2e import ROOT, Case, Suite, read_safetensors, same_bits
 
 suite = Suite(__doc__)
 COPIES = ("slice", "transpose", "concat")
@@ -13,7 +13,6 @@ EXPORTS = ROOT / "test/e2e/exports"
 MODELS = {name: (suite.models / name / "ts17.onnx", suite.models / name / "inputs.safetensors") for name in ("gpt2", "llama", "bert", "vit")}
 MODELS["t5"] = (EXPORTS / "t5.onnx", EXPORTS / "t5.safetensors")
 REFUSED = 3
-first = {}  # what must agree -> losses, norms, weights
 
 
 def kernels(plan):
@@ -37,14 +36,15 @@ def train(name, model, views, flags, world, device):
 
 
 def bits(model, *flags, group="", world=2, device="cpu"):
-    """off, then on: the bits of the first of the group."""
+    """off, then on: the same bits, in a group those of its stage 0."""
     name = " ".join(map(str, ["bits", model, world, device, *flags]))
 
     def run():
-        for views in ("off", "on"):
-            got = train(name, model, views, flags, world, device)
-            for what, a, b in zip(("loss", "grad_norm", "weights"), got, first.setdefault((model, group or name), got)):
-                same(what, a, b)
+        off, on = (train(name, model, views, flags, world, device) for views in ("off", "on"))
+        same_bits(on, off)
+        if group:
+            plain = f"plain {model} {world}"
+            same_bits(on, suite.once(plain, lambda: train(plain, model, "off", ("--zero-stage", 0), world, "sync")))
 
     return name, run
 
@@ -81,15 +81,14 @@ def refused():
 suite.run([copies(model, model) for model in MODELS] +
           [copies("recomputed", "gpt2", "--checkpoint-activations", "block"), copies("selective", "gpt2", "--checkpoint-activations", "selective"),
            copies("forward", "gpt2", "--forward-only"), copies("gpt2 of a GPU", "gpt2", "--target", "cuda"), ("bad views", refused)])
-for model in MODELS:
-    suite.run([bits(model, "--zero-stage", stage, group="fp32") for stage in (0, 2, 3)] +
-              [bits(model, "--zero-stage", 1, "--precision", "bf16"), bits(model, "--grad-accumulation", 2, world=1)])
+KINDS = [*((("--zero-stage", stage), "fp32", 2) for stage in (0, 2, 3)), (("--zero-stage", 1, "--precision", "bf16"), "", 2), (("--grad-accumulation", 2), "", 1)]
+suite.run([bits(model, *flags, group=group, world=world) for model, (flags, group, world) in suite.draw(itertools.product(MODELS, KINDS), 12)])
 suite.run([bits("gpt2", "--zero-stage", 3, "--offload-param", "host", "--offload-optimizer", "nvme", group="fp32"),
            bits("gpt2", "--zero-stage", 3, group="fp32", device="sync"),
            bits("gpt2", "--checkpoint-activations", "block", group="fp32"), bits("gpt2", "--checkpoint-activations", "selective", group="fp32"),
            bits("gpt2", "--checkpoint-activations", "block", "--offload-activation", "host", group="fp32"),
            bits("gpt2", "--precision", "fp16", "--loss-scale", "16")] +
           [bits(model, "--target", "cuda", "--zero-stage", 3, "--precision", precision, device=device)
-           for model in MODELS for precision, device in (("fp32", "fake"), ("bf16", "cpu"))] +
+           for model, (precision, device) in suite.draw(itertools.product(MODELS, (("fp32", "fake"), ("bf16", "cpu"))), 5)] +
           [bits(model, "--tensor-parallel", 2, "--zero-stage", 1) for model in ("gpt2", "llama", "bert")])
 suite.finish()

@@ -88,13 +88,14 @@ class Suite:
                 result.set_exception(failure)
         return result.result()
 
-    def draw(self, cases, count):
-        """`count` of many similar cases, which are tuples: among them each value that any has at its place, and each day others. All of them with
-        ZC_FULL=1, or where a filter asks for some."""
+    def draw(self, cases, count, covering_values=True):
+        """`count` of many similar cases, which are tuples: among them each value that any has at its place (`covering_values`), and each day others.
+        All of them with ZC_FULL=1, or where a filter asks for some."""
         cases = list(cases)
         chosen = range(len(cases))
         if count < len(cases) and not FULL and not self.args.filter:
-            chosen = covering(cases, count, random.Random(f"{SEED} {pathlib.Path(sys.argv[0]).name} {self.offered}"))
+            dice = random.Random(f"{SEED} {pathlib.Path(sys.argv[0]).name} {self.offered}")
+            chosen = covering(cases, count, dice) if covering_values else sorted(dice.sample(chosen, count))
             self.drawn, self.offered = self.drawn + len(chosen), self.offered + len(cases)
         return [cases[i] for i in chosen]
 
