@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The example of examples/gpt, short: four ranks at every ZeRO stage give PyTorch's losses, and the exported model continues
+"""The example of examples/gpt, short: four ranks at every ZeRO stage, at stage 3 longer, give PyTorch's losses, and the exported model continues
 where training ended. Skipped where the licence texts are not those that PyTorch's losses were taken on."""
 import hashlib, json, pathlib, sys
 
@@ -11,6 +11,7 @@ expected = json.loads((EXAMPLE / "expected.json").read_text())
 TEXTS = [pathlib.Path("/usr/share/common-licenses") / name for name in expected["sha256"]]
 # Of losses; norms, which magnify rounding, ten times that. Measured: 1.1e-7 and 3.7e-6.
 TOLERANCE = 1e-5
+SOME = 6  # steps
 
 suite = Suite(__doc__)
 for path in TEXTS:
@@ -27,15 +28,16 @@ def train(model, name, stage, steps):
 
 
 def stage_of(stage):
-    rows = train(EXAMPLE / "gpt.onnx", f"z{stage}", stage, 20)
-    loss = close("loss", [r["loss"] for r in rows], expected["loss"], TOLERANCE)
-    norm = close("grad_norm", [r["grad_norm"] for r in rows], expected["grad_norm"], 10 * TOLERANCE)
+    steps = 20 if stage == 3 else SOME
+    rows = train(EXAMPLE / "gpt.onnx", f"z{stage}", stage, steps)
+    loss = close("loss", [r["loss"] for r in rows], expected["loss"][:steps], TOLERANCE)
+    norm = close("grad_norm", [r["grad_norm"] for r in rows], expected["grad_norm"][:steps], 10 * TOLERANCE)
     return f"loss {loss:.1e}, norm {norm:.1e}"
 
 
 def stages_equal():
     metrics = [(suite.dir / f"z{s}/metrics.jsonl").read_text().splitlines() for s in range(4)]
-    losses = [[json.loads(line)["loss"] for line in lines] for lines in metrics]
+    losses = [[json.loads(line)["loss"] for line in lines[:SOME]] for lines in metrics]
     for stage in (1, 2, 3):
         same(f"losses of stage {stage}", losses[stage], losses[0])
 

@@ -4,7 +4,8 @@ that no name, flag or file in it is wrong. What they find is worth nothing here,
 beside torch is skipped. A GPU's memory is told by an nvidia-smi of our own."""
 import os, pathlib, re, subprocess, sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("support", "cuda")]
+import figures
 from e2e import ROOT, SKIPPED, Case, Suite
 
 suite = Suite(__doc__)
@@ -84,8 +85,6 @@ def failures():
 
 def machines():
     """What doctor says of a GPU is understood."""
-    sys.path.insert(0, str(ROOT / "test/cuda"))
-    import figures
     for text, name, memory, peak in (("NVIDIA H200, 142.1 GB free of 143.8 GB, compute capability 9.0", "NVIDIA H200", 143.8e9, 989e12),
                                      ("NVIDIA H100 80GB HBM3, 84.4 GB free of 84.9 GB, compute capability 9.0", "NVIDIA H100 80GB HBM3", 84.9e9, 989e12),
                                      ("Tesla V100-SXM2-32GB, 33.9 GB, compute capability 7.0", "Tesla V100-SXM2-32GB", 33.9e9, None)):

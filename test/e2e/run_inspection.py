@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How a plan says it was compiled, and what --memory-html, --emit-trace and --profile show, against the report, the plan's budgets and the trace of a real run."""
-import json, os, pathlib, re, subprocess, sys
+import itertools, json, os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite
@@ -22,9 +22,12 @@ def expect(what, got, wanted):
         raise Case(f"{what}: {got} instead of {wanted}")
 
 
-def compile_with(name, case):
-    """Files of the case's own: another one with this plan runs beside it."""
-    out = suite.dir / f"{case} {name}".replace(" ", "-")
+def compiled(name):
+    return suite.once(name, lambda: compile_with(name))
+
+
+def compile_with(name):
+    out = suite.dir / f"plan {name}".replace(" ", "-")
     out.mkdir()
     files = {"page": out / "memory.html", "trace": out / "planned.json", "plan": out / "m.plan"}
     arguments = (suite.models / "gpt2" / "ts17.onnx", *PLANS[name], "--memory-html", files["page"], "--emit-trace", files["trace"])
@@ -34,7 +37,7 @@ def compile_with(name, case):
 
 
 def page(name):
-    files = compile_with(name, "page")
+    files = compiled(name)
     text = files["page"].read_text()
     if re.search(r"""(src|href)\s*=|https?:|@import|fetch\(""", text):
         raise Case("the page needs something from elsewhere")
@@ -79,8 +82,8 @@ def spans(path):
     return found
 
 
-def trace(name):
-    files = compile_with(name, "trace")
+def trace(name, device):
+    files = compiled(name)
     planned = spans(files["trace"])
     busy = {}
     for event in planned:
@@ -93,17 +96,16 @@ def trace(name):
     if not total <= files["report"]["predicted_step_seconds"] * (1 + 1e-9):
         raise Case(f"{total} s of compute in a step of {files['report']['predicted_step_seconds']}")
     # A real run has the same steps on the same lanes, and its profile all of their work.
-    out = files["plan"].parent / "run"
+    out = suite.dir / f"run-{name}-{device}".replace(" ", "-")
     data = suite.models / "gpt2" / "inputs.safetensors"
     key = lambda e: (e["args"]["section"], e["args"].get("micro", 0), e["args"]["index"], e["lane"], e["name"], e["args"]["node"])
-    for device in ("cpu", "fake"): # on streams it is events of the device that say when
-        suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2", "--device",
-                   device, "--profile", "2:3", "--out", out, "--overwrite", "--quiet", "--nvme-dir", suite.dir)
-        measured = [e for e in spans(out / "trace.json") if e["pid"] == 0]
-        ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
-        if ran != meant or len(ran) != len(measured) or {e["args"]["step"] for e in measured} != {2}:
-            raise Case(f"a real run on {device} has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
-        profile(out / "profile.html", files["report"], measured)
+    suite.tool("zero-run", files["plan"], "-n", files["report"]["world_size"], "--data", data, "--steps", 3, "--trace", "2:2", "--device",
+               device, "--profile", "2:3", "--out", out, "--quiet", "--nvme-dir", suite.dir)
+    measured = [e for e in spans(out / "trace.json") if e["pid"] == 0]
+    ran, meant = set(map(key, measured)), {key(e) for e in planned if e["args"]["step"] == 2}
+    if ran != meant or len(ran) != len(measured) or {e["args"]["step"] for e in measured} != {2}:
+        raise Case(f"a real run on {device} has {sorted(ran - meant)[:3]} instead of {sorted(meant - ran)[:3]}")
+    profile(out / "profile.html", files["report"], measured)
 
 
 def profile(path, report, measured):
@@ -219,9 +221,11 @@ def told():
 
 
 def refused():
-    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--memory-html", suite.dir / "none" / "m.html", code=6)
+    suite.tool("zero-compile", suite.models / "gpt2" / "ts17.onnx", "--memory-html", suite.dir / "no such folder" / "m.html", code=6)
 
 
-suite.run([(f"{what.__name__} {name}", lambda what=what, name=name: what(name)) for name in PLANS for what in (page, trace)] +
+# On streams it is events of the device that say when.
+suite.run([(f"page {name}", lambda name=name: page(name)) for name in PLANS] +
+          [(f"trace {name} on {device}", lambda of=(name, device): trace(*of)) for name, device in suite.draw(itertools.product(PLANS, ("cpu", "fake")), 5)] +
           [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused), ("recorded", recorded), ("told", told)])
 suite.finish()

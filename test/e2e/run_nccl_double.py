@@ -2,7 +2,7 @@
 """Ranks as processes with a GPU each, without a GPU: mpirun starts them, a double of NCCL carries what they send (test/cuda/double). Their bits
 are those of threads that go step by step, also where memory of the host cannot be pinned; two ranks on one GPU, a GPU that is lost and a
 rank that is killed end the job with an error."""
-import pathlib, re, shutil, sys, threading
+import pathlib, re, shutil, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cuda_double import LIBRARIES, MPIRUN, Double
@@ -17,16 +17,10 @@ STEPS = 3
 USAGE, UNSUPPORTED, PEER_LOST, MISMATCH, WATCHDOG = 2, 4, 7, 10, 11
 
 
-stepwise, training = {}, threading.Lock()
-
-
 def by_threads(world, *flags):
     """The plan, and a run of it step by step, which cases share."""
-    with training:
-        plan = double.compiled(world, *flags)
-        if plan not in stepwise:
-            stepwise[plan] = double.trained(plan, "gpus=1", "cuda-sync", STEPS, ranks=world)
-        return plan, stepwise[plan]
+    plan = double.compiled(world, *flags)
+    return plan, suite.once(("by threads", plan), lambda: double.trained(plan, "gpus=1", "cuda-sync", STEPS, ranks=world))
 
 
 def like_threads(world, *flags, more=(), machine=""):

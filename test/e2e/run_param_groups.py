@@ -129,8 +129,8 @@ def no_decay_of_nothing():
     """As a group's, a glob of --no-decay that is of nothing that trains is refused; one that is shows in the table."""
     for glob, more, words in (("*.no.such", (), "no parameter matches '*.no.such'"),
                               ("*.wpe.*", ("--frozen", "*.wpe.*"), "no parameter that matches '*.wpe.*' is trained"), ("a[", (), "is not a glob")):
-        text = suite.tool("zero-compile", MODEL, "--no-decay", glob, *more, "-o", suite.dir / "bad.plan", code=2)
-        if words not in text or "--no-decay" not in text or (suite.dir / "bad.plan").exists():
+        text = suite.tool("zero-compile", MODEL, "--no-decay", glob, *more, "-o", suite.dir / "no-decay.plan", code=2)
+        if words not in text or "--no-decay" not in text or (suite.dir / "no-decay.plan").exists():
             raise Case(text)
     table = suite.tool("zero-compile", MODEL, "--no-decay", "*.wpe.*", "--list-parameters")
     if table.count("weight decay 0 by '*.wpe.*' of --no-decay") != 1:
@@ -139,16 +139,17 @@ def no_decay_of_nothing():
 
 def refused(name, content, words):
     file = groups_file(f"bad-{name.replace(' ', '-')}", content)
-    text = suite.tool("zero-compile", MODEL, "--param-groups", file, "-o", suite.dir / "bad.plan", code=2)
-    if words not in text or file.name not in text:
+    plan = file.with_suffix(".plan")
+    text = suite.tool("zero-compile", MODEL, "--param-groups", file, "-o", plan, code=2)
+    if words not in text or file.name not in text or plan.exists():
         raise Case(text)
 
 
 def refused_elsewhere():
-    text = suite.tool("zero-compile", MODEL, "--param-groups", suite.dir / "none.json", "-o", suite.dir / "bad.plan", code=3)
+    text = suite.tool("zero-compile", MODEL, "--param-groups", suite.dir / "none.json", "-o", suite.dir / "elsewhere.plan", code=3)
     if "none.json" not in text:
         raise Case(text)
-    text = suite.tool("zero-compile", MODEL, "--param-groups", FILE, "--forward-only", "-o", suite.dir / "bad.plan", code=2)
+    text = suite.tool("zero-compile", MODEL, "--param-groups", FILE, "--forward-only", "-o", suite.dir / "elsewhere.plan", code=2)
     if "--param-groups" not in text:
         raise Case(text)
 

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """A checkpoint belongs to the model: what one plan saved another one goes on from, whatever their world sizes, ZeRO stages, tiers,
 bucket sizes, tilings and precisions of storage. Losses after loading are within 1e-5 of a run that nobody disturbed, on the same
-global batches, and a rank needs no more memory to load than to train. The same plan goes on with the same bits. `--full` pairs
-more of them."""
-import json, pathlib, sys, threading
+global batches, and a rank needs no more memory to load than to train. The same plan goes on with the same bits."""
+import itertools, json, pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import Case, Suite, close, same
 
-full = "--full" in sys.argv and sys.argv.remove("--full") is None
 suite = Suite(__doc__)
 folder = suite.models / "gpt2"
 SAVED, MIDDLE, STEPS, BATCH = 3, 2, 5, 24  # BATCH: micro-steps times ranks, alike for all
@@ -23,12 +21,10 @@ def name_of(config):
 def plan_of(config):
     world, stage, tier, bucket, *more = config
     path = suite.dir / f"{name_of(config)}.plan"
-    if not path.exists():
-        flags = TIERS[tier] if tier != "nvme" or stage == 3 else ("--offload-optimizer", "nvme")
-        suite.compile(folder / "ts17.onnx", path, "--world-size", world, "--zero-stage", stage, "--bucket-size", bucket,
-                      "--grad-accumulation", BATCH // world, *(() if "--lr" in more else ("--lr", "1e-3")), "--weight-decay", "0.01", "--clip-grad-norm", "0.1",
-                      *flags, *more)
-    return path
+    flags = TIERS[tier] if tier != "nvme" or stage == 3 else ("--offload-optimizer", "nvme")
+    return suite.once(path, lambda: suite.compile(
+        folder / "ts17.onnx", path, "--world-size", world, "--zero-stage", stage, "--bucket-size", bucket, "--grad-accumulation", BATCH // world,
+        *(() if "--lr" in more else ("--lr", "1e-3")), "--weight-decay", "0.01", "--clip-grad-norm", "0.1", *flags, *more))
 
 
 def train(config, out, *flags):
@@ -39,14 +35,9 @@ def train(config, out, *flags):
 REFERENCE = [m["loss"] for m in train((1, 0, "none", "1MiB"), suite.dir / "reference", "--steps", STEPS)]
 
 
-LOCK = threading.Lock()  # of what several cases begin with
-
-
 def saved(config):
     out = suite.dir / f"{name_of(config)}-saved"
-    with LOCK:
-        if not (out / "final").exists():
-            train(config, out, "--steps", SAVED, "--save-every", MIDDLE)
+    suite.once(out, lambda: train(config, out, "--steps", SAVED, "--save-every", MIDDLE))
     return out
 
 
@@ -97,14 +88,17 @@ def memory():
 CONFIGS = [(world, stage, tier, bucket) for world in (1, 2, 3, 4, 8) for stage in range(4)
            for tier, bucket in (("none", "4KiB"), ("host", "1MiB"), ("nvme", "16KiB")) if stage > 0 or tier == "none"]
 SPECIAL = [(2, 3, "none", "4KiB", "--tile-linear", "2KiB"), (4, 3, "none", "4KiB", "--quantize-weights", "int8", "--hierarchical", "--ranks-per-node", "2")]
-step = 1 if full else 7
-pairs = [(CONFIGS[i], CONFIGS[(i * 23 + 11) % len(CONFIGS)]) for i in range(0, len(CONFIGS), 1 if full else 3)]
-pairs += [(SPECIAL[0], CONFIGS[-1]), (CONFIGS[-1], SPECIAL[0])]
-suite.run([(f"{name_of(a)} to {name_of(b)}", lambda a=a, b=b: reshard(a, b)) for a, b in pairs])
+def pairs(configs, stride, start, count):
+    """Each with another one; drawn so that every world size, stage, tier and bucket size saves, and goes on."""
+    mapped = [(*config, *configs[(i * stride + start) % len(configs)]) for i, config in enumerate(configs)]
+    return [(of[:4], of[4:]) for of in suite.draw(mapped, count)]
+
+
+suite.run([(f"{name_of(a)} to {name_of(b)}", lambda a=a, b=b: reshard(a, b))
+           for a, b in (*pairs(CONFIGS, 23, 11, 12), (SPECIAL[0], CONFIGS[-1]), (CONFIGS[-1], SPECIAL[0]))])
 PLAIN = [config for config in CONFIGS if config[2] == "none"]  # every world size and stage, to and from
-suite.run([(f"{name_of(a)}, step-{MIDDLE}, to {name_of(b)}", lambda a=a, b=b: reshard(a, b, f"step-{MIDDLE}", MIDDLE))
-           for a, b in ((config, PLAIN[(i * 7 + 9) % len(PLAIN)]) for i, config in enumerate(PLAIN))])
-suite.run([(f"same bits {name_of(config)}", lambda c=config: same_plan(c)) for config in CONFIGS[::step]])
+suite.run([(f"{name_of(a)}, step-{MIDDLE}, to {name_of(b)}", lambda a=a, b=b: reshard(a, b, f"step-{MIDDLE}", MIDDLE)) for a, b in pairs(PLAIN, 7, 9, 8)])
+suite.run([(f"same bits {name_of(config)}", lambda c=config: same_plan(c)) for config in suite.draw(CONFIGS, 8)])
 INPUTS = folder / "inputs.safetensors"
 suite.run([refused("rate", (("--lr", "2e-3"), INPUTS, ()), "learning rate 0.001, here it is 0.002"),
            refused("optimizer", (("--optimizer", "sgd"), INPUTS, ()), "optimizer adamw, here it is sgd"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """ZeRO-R's activations in parts (arXiv 1910.02054), by --dry-run, of GPTs of 8192 columns with MP 16 in fp16: what is kept of the 100B model
 with and without Pa and Pa+cpu (section 6.1), and the largest models by configuration (figure 6)."""
-import json, pathlib, subprocess, sys, threading
+import json, pathlib, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite
@@ -11,15 +11,12 @@ SEQ, HIDDEN, MP = 1024, 8192, 16
 COMMON = ("--world-size", 400, "--ranks-per-node", 16, "--tensor-parallel", MP, "--precision", "fp16", "--checkpoint-activations", "block",
           "--machine", "v100-32")
 PARTS, HOST = ("--partition-activations",), ("--offload-activation", "host")
-LOCK = threading.Lock()
 
 
 def model(layers, batch):
     path = suite.dir / f"gpt-{layers}-{batch}.onnx"
-    with LOCK:
-        if not path.exists():
-            subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, "--layers", str(layers), "--hidden", str(HIDDEN), "--heads", "64",
-                            "--vocab", "50257", "--seq", str(SEQ), "--batch", str(batch)], check=True, capture_output=True)
+    suite.once(path, lambda: subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, "--layers", str(layers), "--hidden", str(HIDDEN), "--heads",
+                                             "64", "--vocab", "50257", "--seq", str(SEQ), "--batch", str(batch)], check=True, capture_output=True))
     return path
 
 
@@ -60,7 +57,7 @@ def largest(name):
     """Layers that fit: the peak grows by the same with each, so two models tell, and the answer is tried."""
     _, *flags = CONFIGURATIONS[name]
     peak = lambda layers: report(layers, BATCH, *flags, *LASTING)["tiers"]["device"]["peak_bytes"]
-    few, more = 24, 48
+    few, more = 12, 24
     low, high = peak(few), peak(more)
     layers = few + int((MEMORY - low) * (more - few) / (high - low))
     if peak(layers) > MEMORY * 1.01:

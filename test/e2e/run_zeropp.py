@@ -73,15 +73,14 @@ def shards_of(*args):
     return [int(p) // args[1] for p in re.findall(r"zero.bucket @\S+ : \S+ padded = (\d+)", ir)]
 
 
-COMBINATIONS = [w + h + g + c for w, h, g, c in itertools.product(((), QW), ((), HP), ((), QG4, QG8), ((), HC))]
 title = lambda flags: " ".join(f.replace("--", "") for f in flags) or "plain"
 
 
-def links(model, world, local, precision):
-    """Every combination of techniques."""
+def links(model, world, local, precision, combinations):
+    """Combinations of techniques."""
     common = (model, world, local, "--precision", precision)
     shards = shards_of(*common)
-    for flags in COMBINATIONS:
+    for flags in combinations:
         got = report(*common, *flags)["traffic"]
         expect(f"{title(flags)}: between nodes, inside", (got["inter_node"], got["intra_node"]),
                formulas(shards, world, local, WIDTH[precision], flags))
@@ -164,18 +163,21 @@ def resumes(precision):
 
 
 def quality(precision):
-    """40 steps: within 1 % of plain with every technique."""
+    """40 steps: within 1 % of plain with techniques."""
     loss = lambda name, *flags: run(f"quality-{precision}-{name}", 4, 2, "--precision", precision, "--lr", "3e-3", *flags, steps=40)[0]["loss"]
     plain, off = loss("plain"), {}
-    for name, flags in (("qw", QW), ("qg4", QG4), ("qg8", QG8), ("qg4ef", QG4 + EF), ("all", QW + HP + QG4), ("allef", QW + HP + QG4 + EF)):
+    for name, flags in TECHNIQUES[precision]:
         off[name] = abs(loss(name, *flags) / plain - 1)
         if off[name] > 0.01:
             raise Case(f"{name}: {off[name]:.2%} off the loss of plain ZeRO-3")
     return ", ".join(f"{name} {x:.3%}" for name, x in off.items())
 
 
+TECHNIQUES = {precision: suite.draw((("qw", QW), ("qg4", QG4), ("qg8", QG8), ("qg4ef", QG4 + EF), ("all", QW + HP + QG4), ("allef", QW + HP + QG4 + EF)), 3,
+                                    covering_values=False) for precision in WIDTH}
 MESHES = ((4, 2), (8, 4), (4, 4), (4, 1), (6, 2))
-cases = [(f"links {m} W={w} of {l} {p}", lambda a=(m, w, l, p): links(*a)) for m in ("small",) for w, l in MESHES for p in WIDTH]
+cases = [(f"links small W={w} of {l} {p}", lambda a=("small", w, l, p), c=[w_ + h + g + c for w_, h, g, c in suite.draw(
+    itertools.product(((), QW), ((), HP), ((), QG4, QG8), ((), HC)), 8)]: links(*a, c)) for w, l in MESHES for p in WIDTH]
 cases += [("the paper's volumes", papers)] + [(f"secondary shards, nodes of {l}", lambda l=l: secondary(l)) for l in (2, 4)]
 cases += [(f"run W={w} of {l} {p}", lambda a=(w, l, p): runs_as_planned(*a))
           for w, l, p in ((4, 2, "fp32"), (8, 4, "bf16"), (3, 1, "fp32"), (2, 2, "bf16"), (1, 1, "fp32"))]

@@ -30,17 +30,15 @@ class Double:
     def compiled(self, world, *flags):
         """gpt2 in small buckets, clipped, for so many ranks."""
         plan = self.suite.dir / (re.sub(r"\W+", "_", " ".join((str(world), *flags))) + ".plan")
-        if not plan.exists():
-            self.suite.compile(self.suite.models / "gpt2/ts17.onnx", plan, "--target", "cuda", "--world-size", world, "--bucket-size", "16KiB",
-                               "--clip-grad-norm", "0.1", *flags)
-        return plan
+        return self.suite.once(plan, lambda: self.suite.compile(self.suite.models / "gpt2/ts17.onnx", plan, "--target", "cuda", "--world-size", world,
+                                                                "--bucket-size", "16KiB", "--clip-grad-norm", "0.1", *flags))
 
     def without(self, library):
         """Programs on a machine that lacks one of CUDA's libraries, which `doctor` calls so."""
         file = LIBRARIES[library]
         programs = self.suite.dir / f"without-{library}"
-        if not programs.exists():
-            shutil.copytree(self.programs, programs, ignore=lambda folder, names: [name for name in names if name in (file, "zero-compile", "zc-kernel-test")])
+        self.suite.once(programs, lambda: shutil.copytree(self.programs, programs, ignore=lambda folder, names: [
+            name for name in names if name in (file, "zero-compile", "zc-kernel-test")]))
         line = next(line for line in self.run_silently(f"doctor-{library}", [programs / "zero-run", "doctor"]).stdout.splitlines() if line.startswith(library))
         if "cannot be loaded" not in line:
             raise Skip(f"this machine has one: {line}")
