@@ -87,6 +87,9 @@ std::vector<ProductChoice> choicesFor(const ProductShape &shape);
 /// The libraries and what they think the processor is, as "openblas 0.3.21 Cooperlake, onednn 2.6.3": what a table is
 /// for, besides the processor.
 std::string productLibraries();
+/// Bytes of addresses that libraries take for each thread that multiplies matrices of fp32, at its first product, where
+/// nothing says how: OpenBLAS a buffer, for which it asks again and again where there is no room.
+uint64_t addressesOfProducts();
 
 namespace cpu {
 ProductShape productOf(const MatmulShape &shape, int threads);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -129,6 +130,13 @@ std::string memoryText() {
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     text += "; ulimit -v is " + showSize(limit.rlim_cur) + ", of which " + showSize(addressSpace()) + " are taken";
   return text;
+}
+
+bool canMap(uint64_t bytes) {
+  if (bytes == 0)
+    return true;
+  void *tried = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return tried != MAP_FAILED && ::munmap(tried, bytes) == 0;
 }
 
 void raiseOpenFiles() {

@@ -24,6 +24,9 @@ MemoryLimit memoryAvailable(const std::string &root = "");
 /// The same for people: what can be had, and what ulimit -v leaves of it, where it is set.
 std::string memoryText();
 
+/// Whether so many bytes of addresses more can be mapped (ulimit -v), of which none need be memory.
+bool canMap(uint64_t bytes);
+
 /// How many processes the system has killed for want of memory so far: in the control group that this process is in
 /// (memory.events, memory.oom_control), or on the machine where there is none.
 uint64_t oomKills(const std::string &root = "");

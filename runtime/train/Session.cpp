@@ -137,7 +137,23 @@ Status Session::prepareProducts() {
     observer.warning(products.note);
   if (products.table)
     summary.products = counted(int64_t(products.table->size()), "product") + " as in " + products.path;
-  return Status::success();
+  return checkAddresses();
+}
+
+/// A library that finds no room for what its threads multiply in would ask for it for ever. What is mapped once steps
+/// run is what arenas and those threads take.
+Status Session::checkAddresses() const {
+  constexpr uint64_t kStack = uint64_t(8) << 20;
+  constexpr uint64_t kHeaps = uint64_t(256) << 20; // the allocator's, of threads that wait, read and write
+  const uint64_t threads = uint64_t(summary.threads) * uint64_t(ranks.count()),
+                 products = productsOf(plan, summary.threads).empty() ? 0 : threads * addressesOfProducts();
+  if (isCuda(device) || products == 0 || canMap(memory.plannedBytes() + products + threads * kStack + kHeaps))
+    return Status::success();
+  return makeError(Code::budget, 983,
+                   "ulimit -v leaves too few addresses: the plan's arenas take " + showSize(memory.plannedBytes()) +
+                       ", and buffers of " + counted(int64_t(threads), "thread") + " that multiply " +
+                       showSize(products),
+                   {}, "give a higher ulimit -v, or none, or fewer threads (--threads)");
 }
 
 Result<std::unique_ptr<data::InputSource>> Session::openData(const data::DataOptions &options,

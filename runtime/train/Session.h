@@ -89,6 +89,7 @@ private:
   void tellOfData();
   /// The table that decides products, and that it is used.
   Status prepareProducts();
+  Status checkAddresses() const;
 };
 
 /// Gives an executor data, which are there once the run is prepared.

@@ -54,6 +54,8 @@ public:
   /// the system, and no memory before that.
   std::string look();
   void fill(JobReport &report) const;
+  /// Bytes of the process's arenas.
+  uint64_t plannedBytes() const { return planned; }
 
 private:
   uint64_t planned = 0;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Shares of threads: what a plan gives its queues shows in `inspect`, and no share changes a bit: a run on device cpu has the bits of sync,
 whose kernels all run on all threads, with the plan's shares, with the smallest and with none, on 1, 2, 3, 4 and 8 threads."""
-import os, pathlib, re, subprocess, sys
+import os, pathlib, re, resource, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, same_bits
+from e2e import ROOT, Case, Suite, same_bits
 
 suite = Suite(__doc__)
 SHARE = re.compile(r"^ *plan\.share queue = (\w+) thousandths = (\d+).*\n", re.M)
@@ -86,6 +86,21 @@ def waits(given, expected):
     return f"waits {given}", run
 
 
+def too_few_addresses():
+    """OpenBLAS would ask for a buffer of each thread for ever, and the watchdog end the run: where it multiplies, that is looked for."""
+    plan, text = suite.compile(ROOT / "examples/gpt/gpt.onnx", suite.dir / "addresses.plan", "--dim", "batch=4"), suite.dir / "text.txt"
+    text.write_bytes(bytes(range(256)) * 64)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    command = (suite.bin / "zero-run", plan, "--tokens", text, "--byte-level", "--shift-labels", "--steps", 1, "--threads", 64, "--out", suite.dir / "addresses")
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, preexec_fn=limit)
+    if done.returncode == 5 and re.search(r"Z0983.*buffers of 64 threads that multiply 8.00 GiB", done.stderr):
+        return "refused"
+    if done.returncode != 0:
+        raise Case(f"exit code {done.returncode}: {done.stderr}")
+    return "oneDNN multiplies here"
+
+
+suite.run([("too few addresses", too_few_addresses)])
 suite.run([waits(given, expected) for given, expected in (({}, {"GOMP_SPINCOUNT": "1000"}), ({"GOMP_SPINCOUNT": "7"},) * 2,
                                                           ({"OMP_WAIT_POLICY": "active"},) * 2)])
 suite.run([bits("gpt2", world, place, threads) for threads, place, world in suite.draw(

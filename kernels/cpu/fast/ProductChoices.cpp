@@ -70,6 +70,11 @@ std::vector<ProductChoice> choicesFor(const ProductShape &s) {
 
 std::string productLibraries() { return describeLibraries(); }
 
+uint64_t addressesOfProducts() {
+  constexpr uint64_t kBuffer = uint64_t(128) << 20; // of OpenBLAS 0.3.21
+  return fittingLibrary() == GemmLibrary::openblas ? kBuffer : 0;
+}
+
 namespace cpu {
 
 static std::string describe(const ProductChoice &choice, int threads) {
