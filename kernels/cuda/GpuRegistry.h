@@ -1,6 +1,6 @@
 //===- GpuRegistry.h - kernels of a GPU, by name ------------------------------------===//
 //
-// What the plugin sees of this folder: it needs no nvcc.
+// What the plugin sees of this folder: it needs no nvcc. The .cu files define it; without a GPU, test/cuda/double.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,66 +12,22 @@
 
 namespace zc::cuda {
 
-/// A prepared kernel of a GPU. `enqueue` is called from one thread at a time.
-class GpuKernel {
-public:
-  virtual ~GpuKernel() = default;
-  /// `operands[i]` points at operand i's elements, and one past the last at the workspace, if there is one. Errors: the
-  /// launch was refused.
-  virtual Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) = 0;
-  /// Why it is not the implementation that was planned; empty: it is.
-  virtual std::string note() const { return {}; }
-};
+using GpuKernel = QueuedKernel<cudaStream_t>;
+using GpuKernelRegistry = TargetRegistry<GpuKernel>;
+using GpuKernelFactory = GpuKernelRegistry::Factory;
 
-using GpuKernelFactory = std::function<Result<std::unique_ptr<GpuKernel>>(const KernelSpec &)>;
-
-/// Kernels by name.
-class GpuKernelRegistry {
-public:
-  void add(const std::string &name, GpuKernelFactory factory) { factories[name] = std::move(factory); }
-  const GpuKernelFactory *find(const std::string &name) const {
-    auto found = factories.find(name);
-    return found == factories.end() ? nullptr : &found->second;
-  }
-  const std::map<std::string, GpuKernelFactory> &all() const { return factories; }
-
-private:
-  std::map<std::string, GpuKernelFactory> factories;
-};
-
-void addGpuArithmetic(GpuKernelRegistry &registry);
-void addGpuAttention(GpuKernelRegistry &registry);
-void addGpuCasts(GpuKernelRegistry &registry);
-void addGpuFunctions(GpuKernelRegistry &registry);
-void addGpuScatters(GpuKernelRegistry &registry);
-void addGpuMove(GpuKernelRegistry &registry);
-void addGpuOptimizers(GpuKernelRegistry &registry);
-void addGpuOrder(GpuKernelRegistry &registry);
-void addGpuQuantization(GpuKernelRegistry &registry);
-void addGpuRandom(GpuKernelRegistry &registry);
-void addGpuReductions(GpuKernelRegistry &registry);
-void addGpuRows(GpuKernelRegistry &registry);
-/// `sumsOfProgram`: of a norm's gradient that a program computes (BatchNorm.h).
-void addGpuVision(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram);
-
+/// All families of this folder that need no library but for `sumsOfProgram`: of a norm's gradient that a program
+/// computes (BatchNorm.h).
+void addGpuFamilies(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram);
 /// With products that the registry has already.
 void addGpuHeads(GpuKernelRegistry &registry);
 
-/// All families of this folder that need no library but for `sumsOfProgram`, a .cu each.
-inline void addGpuFamilies(GpuKernelRegistry &registry, const GpuKernelFactory &sumsOfProgram) {
-  addGpuArithmetic(registry);
-  addGpuAttention(registry);
-  addGpuCasts(registry);
-  addGpuFunctions(registry);
-  addGpuScatters(registry);
-  addGpuMove(registry);
-  addGpuOptimizers(registry);
-  addGpuOrder(registry);
-  addGpuQuantization(registry);
-  addGpuRandom(registry);
-  addGpuReductions(registry);
-  addGpuRows(registry);
-  addGpuVision(registry, sumsOfProgram);
+/// What heads are made with.
+inline std::map<std::string, GpuKernelFactory> partsOfHeads(const GpuKernelRegistry &registry) {
+  std::map<std::string, GpuKernelFactory> parts;
+  for (const char *name : {"matmul", "matmul_part", "cast"})
+    parts[name] = *registry.find(name);
+  return parts;
 }
 
 /// Whether this build has code for the current GPU: else no kernel can be launched.

@@ -1,8 +1,8 @@
 #include "kernels/cuda/Attention.h"
-#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/HostKernels.h"
 
 namespace zc::cuda {
 
-void addHostAttention(KernelRegistry &registry) { addAttentions<Host>(registry); }
+void addHostAttention(HostKernelRegistry &registry) { addAttentions<Host>(registry); }
 
 } // namespace zc::cuda

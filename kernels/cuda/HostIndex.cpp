@@ -1,10 +1,10 @@
-#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Order.h"
 #include "kernels/cuda/Scatter.h"
 
 namespace zc::cuda {
 
-void addHostIndex(KernelRegistry &registry) {
+void addHostIndex(HostKernelRegistry &registry) {
   addScatters<Host>(registry);
   addOrder<Host>(registry);
 }

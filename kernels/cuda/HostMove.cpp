@@ -1,12 +1,10 @@
 #include "kernels/cuda/Gather.h"
-#include "kernels/cuda/Kernels.h"
+#include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Move.h"
-#include "kernels/cuda/Reduce.h"
 
 namespace zc::cuda {
 
-void addHostMove(KernelRegistry &registry) {
-  addReductions<Host>(registry);
+void addHostMove(HostKernelRegistry &registry) {
   addMoves<Host>(registry);
   addGathers<Host>(registry);
 }

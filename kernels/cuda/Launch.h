@@ -1,8 +1,9 @@
 //===- Launch.h - kernels from bodies, for a GPU and for a host ---------------===//
 //
 // A family's header has bodies (callables over a block and its number) and factories that are templates over a target:
-// they read a KernelSpec and say which body runs on how many blocks. Gpu.h launches them on a stream; Host, here, calls
-// them in a loop: so every kernel runs, and is tested, on machines without a GPU.
+// they read a KernelSpec and say which body runs on how many blocks. A target says where such work goes: Gpu.h's onto a
+// stream, HostQueue.h's onto a queue of a host, which calls bodies in a loop: so every kernel runs, and is tested, on
+// machines without a GPU.
 //
 // Shapes decide grids and block sizes, never the number of multiprocessors: results do not depend on the size of a GPU.
 //
@@ -11,13 +12,10 @@
 
 #include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Block.h"
-#include "kernels/cuda/OutOfRange.h"
 #include "kernels/cuda/Workspace.h"
 #include "kernels/formula/Elements.h"
 
-#include <algorithm>
-#include <numeric>
-#include <tuple>
+#include <limits>
 
 namespace zc::cuda {
 
@@ -51,92 +49,121 @@ struct Frame {
   }
 };
 
-/// Sorts pairs by key, stably, into the second halves of both; keys and values are arrays of 2 n. On a host.
-inline void sortPairsOnHost(int32_t *keys, int32_t *values, int64_t n) {
-  std::vector<int32_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(),
-            [&](int32_t a, int32_t b) { return std::tie(keys[a], a) < std::tie(keys[b], b); });
-  for (int64_t i = 0; i < n; ++i) {
-    keys[n + i] = keys[order[static_cast<size_t>(i)]];
-    values[n + i] = values[order[static_cast<size_t>(i)]];
-  }
-}
+/// Bytes that every GPU's blocks may share without being asked, less what reductions of a body take.
+constexpr int64_t kSharedByReductions = 1024, kSharedAlways = 48 * 1024 - kSharedByReductions;
 
-/// A block after the other, a phase of all its threads after the other.
-struct InPhases {
-  template <int T, typename Body> static void run(int64_t count, const Body &body, const Frame &frame, int64_t shared) {
-    std::vector<Pack<uint32_t, 4>> bytes(static_cast<size_t>(shared) / sizeof(Pack<uint32_t, 4>));
-    for (int64_t b = 0; b < count; ++b) {
-      HostBlock<T> block(bytes.data());
-      body(block, b, frame);
-    }
-  }
+/// What a queue says of work that it is given: 0, or why it is refused, as CUDA numbers it (cudaError_t).
+using LaunchStatus = int;
+constexpr LaunchStatus kLaunched = 0, kNoLaunchMemory = 2, kInvalidGrid = 9;
+
+/// A prepared kernel, which puts its work onto a queue. `enqueue` is called from one thread at a time.
+template <typename Queue> class QueuedKernel {
+public:
+  virtual ~QueuedKernel() = default;
+  /// `operands[i]` points at operand i's elements, and one past the last at the workspace, if there is one. Errors: the
+  /// launch was refused.
+  virtual Status enqueue(void *const *operands, const Frame &frame, Queue queue) = 0;
+  /// Why it is not the implementation that was planned; empty: it is.
+  virtual std::string note() const { return {}; }
 };
 
-/// Runs bodies at once; `Blocks` says how a host does.
-template <typename Blocks> struct OnHost {
-  using KernelType = Kernel;
+/// Kernels of a target, by name.
+template <typename KernelType> class TargetRegistry {
+public:
+  using Factory = std::function<Result<std::unique_ptr<KernelType>>(const KernelSpec &)>;
+  void add(const std::string &name, Factory factory) { factories[name] = std::move(factory); }
+  const Factory *find(const std::string &name) const {
+    auto found = factories.find(name);
+    return found == factories.end() ? nullptr : &found->second;
+  }
+  const std::map<std::string, Factory> &all() const { return factories; }
 
-  class Launcher {
-  public:
-    Launcher(const StepContext &context, FirstError &error, void *workspace)
-        : frame{&context, &error, 0}, space(workspace) {}
-    /// As many bytes as Workspace.h says the kernel needs.
-    void *workspace() const { return space; }
-    /// `shared`: bytes that the threads of a block share, a multiple of 16.
-    template <int T, typename Body> void blocks(int64_t count, const Body &body, int64_t shared = 0) const {
-      Blocks::template run<T>(count, body, frame, shared);
-    }
-    /// As much as a GPU of compute capability 8.0 has.
-    int64_t mostShared() const { return 160 * 1024; }
-    /// Zeroes.
-    void zero(void *bytes, int64_t count) const {
-      if (count)
-        std::memset(bytes, 0, static_cast<size_t>(count));
-    }
-    /// Copies; the two may be one.
-    void copy(void *to, const void *from, int64_t count) const {
-      if (count && to != from)
-        std::memcpy(to, from, static_cast<size_t>(count));
-    }
-
-    /// A kernel that was prepared apart; not after one has failed.
-    void call(Kernel &part, void *const *operands) const {
-      if (ofParts.ok())
-        ofParts = part.run(operands, *frame.context);
-    }
-    Status status() const { return ofParts; }
-
-    /// As sortPairsOnHost; `space` has sortBytes(n) bytes.
-    void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *) const { sortPairsOnHost(keys, values, n); }
-
-  private:
-    Frame frame;
-    void *space;
-    mutable Status ofParts;
-  };
-
-  /// A kernel from a callable (void *const *operands, const Launcher &).
-  template <typename Fn> class Launched : public Kernel {
-  public:
-    Launched(const KernelSpec &spec, Fn fn) : spec(spec), fn(std::move(fn)) {}
-    Status run(void *const *operands, const StepContext &context) override {
-      FirstError error{};
-      const Launcher launch(context, error, spec.workspace ? operands[spec.operands.size()] : nullptr);
-      fn(operands, launch);
-      ZC_RETURN_IF_ERROR(launch.status());
-      if (error.set)
-        return outOfRange(spec, error.value);
-      return Status::success();
-    }
-
-  private:
-    KernelSpec spec;
-    Fn fn;
-  };
+private:
+  std::map<std::string, Factory> factories;
 };
-using Host = OnHost<InPhases>;
+
+/// What a kernel launches by while it is enqueued. The first refusal is kept.
+///
+/// A Target has: Handle, what kernels are enqueued on; KernelType, QueuedKernel<Handle>; Queue, made of a handle, with
+/// launch<threads>(blocks, shared, body, frame), zero, copy, sortPairs, mostShared and textOf(LaunchStatus).
+template <typename Target> class Launcher {
+public:
+  Launcher(const Frame &frame, void *workspace, typename Target::Handle queue)
+      : frame(frame), space(workspace), handle(queue), queue(queue) {}
+  /// As many bytes as Workspace.h says the kernel needs.
+  void *workspace() const { return space; }
+
+  /// `shared`: bytes that the threads of a block share, a multiple of 16, up to mostShared().
+  template <int T, typename Body> void blocks(int64_t count, const Body &body, int64_t shared = 0) const {
+    static_assert(std::is_trivially_copyable_v<Body>, "a kernel is told bytes");
+    if (isGrid(count))
+      keep(queue.template launch<T>(static_cast<unsigned>(count), static_cast<size_t>(shared), body, frame));
+  }
+  int64_t mostShared() const { return queue.mostShared(); }
+  /// Zeroes.
+  void zero(void *bytes, int64_t count) const {
+    if (count)
+      keep(queue.zero(bytes, static_cast<size_t>(count)));
+  }
+  /// Copies; the two may be one.
+  void copy(void *to, const void *from, int64_t count) const {
+    if (count && to != from)
+      keep(queue.copy(to, from, static_cast<size_t>(count)));
+  }
+  /// Sorts pairs by key, stably, into the second halves of both: keys and values are arrays of 2 n; `scratch` has
+  /// sortBytes(n) bytes.
+  void sortPairs(int32_t *keys, int32_t *values, int64_t n, void *scratch) const {
+    keep(queue.sortPairs(keys, values, n, scratch));
+  }
+  /// A kernel that was prepared apart; not after one has failed.
+  void call(typename Target::KernelType &part, void *const *operands) const {
+    if (ofParts.ok())
+      ofParts = part.enqueue(operands, frame, handle);
+  }
+
+  LaunchStatus status() const { return first; }
+  /// Of kernel `name`, and of the parts that it called.
+  Status statusOf(const std::string &name) const {
+    if (first != kLaunched) // memory: of a thread's own, which a kernel's first launch may ask for
+      return makeError(first == kNoLaunchMemory ? Code::budget : Code::internal, 708,
+                       "kernel '" + name + "' was not launched: " + queue.textOf(first));
+    return ofParts;
+  }
+
+private:
+  bool isGrid(int64_t blocks) const {
+    if (blocks > std::numeric_limits<int32_t>::max()) // as many as a grid may have
+      keep(kInvalidGrid);
+    return blocks > 0 && blocks <= std::numeric_limits<int32_t>::max(); // none: which CUDA refuses
+  }
+  void keep(LaunchStatus status) const {
+    if (first == kLaunched)
+      first = status;
+  }
+  Frame frame;
+  void *space;
+  typename Target::Handle handle;
+  typename Target::Queue queue;
+  mutable LaunchStatus first = kLaunched;
+  mutable Status ofParts;
+};
+
+/// A kernel from a callable (void *const *operands, const Launcher &).
+template <typename Target, typename Fn> class Launched : public Target::KernelType {
+public:
+  Launched(const KernelSpec &spec, Fn fn)
+      : name(spec.name), fn(std::move(fn)), workspaceAt(spec.workspace ? spec.operands.size() : 0) {}
+  Status enqueue(void *const *operands, const Frame &frame, typename Target::Handle queue) override {
+    const Launcher<Target> launch(frame, workspaceAt ? operands[workspaceAt] : nullptr, queue);
+    fn(operands, launch);
+    return launch.statusOf(name);
+  }
+
+private:
+  std::string name;
+  Fn fn;
+  size_t workspaceAt; ///< 0: none
+};
 
 template <typename Target> using Prepared = Result<std::unique_ptr<typename Target::KernelType>>;
 
@@ -144,8 +171,7 @@ template <typename Target> using Prepared = Result<std::unique_ptr<typename Targ
 template <typename Target> using PartMaker = std::function<Prepared<Target>(const KernelSpec &)>;
 
 template <typename Target, typename Fn> Prepared<Target> launching(const KernelSpec &spec, Fn fn) {
-  return std::unique_ptr<typename Target::KernelType>(
-      std::make_unique<typename Target::template Launched<Fn>>(spec, std::move(fn)));
+  return std::unique_ptr<typename Target::KernelType>(std::make_unique<Launched<Target, Fn>>(spec, std::move(fn)));
 }
 
 /// f(i) for the elements i of n that block `index` of overElements does.

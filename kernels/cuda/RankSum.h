@@ -89,9 +89,18 @@ template <typename T> struct RepeatRowBody {
   }
 };
 
-template <typename T, typename Launcher>
-void launchRepeatRow(T *to, const T *row, int64_t rows, int64_t n, const Launcher &launch) {
-  overElements(launch, rows * n, RepeatRowBody<T>{row, to, n, rows * n});
+/// Each of `rows` rows of `to` = the `bytes` bytes at `from`, an even number of them.
+template <typename Launcher>
+void launchRepeatRow(void *to, const void *from, int64_t rows, int64_t bytes, const Launcher &launch) {
+  auto inWords = [&](auto word) {
+    using T = decltype(word);
+    const int64_t n = bytes / static_cast<int64_t>(sizeof(T));
+    overElements(launch, rows * n, RepeatRowBody<T>{static_cast<const T *>(from), static_cast<T *>(to), n, rows * n});
+  };
+  if (bytes % 8 == 0 && reinterpret_cast<uintptr_t>(to) % 8 == 0 && reinterpret_cast<uintptr_t>(from) % 8 == 0)
+    inWords(uint64_t());
+  else
+    inWords(uint16_t());
 }
 
 } // namespace zc::cuda

@@ -1,6 +1,7 @@
 #include "runtime/cuda/Device.h"
 
 #include "kernels/InPlace.h"
+#include "kernels/cuda/OutOfRange.h"
 #include "runtime/cuda/CudnnGraph.h"
 #include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/FusedKernels.h"

@@ -1,5 +1,6 @@
-// The sum over ranks that a GPU's blocks make has the bits of the host's.
+// The sum over ranks that a GPU's blocks make has the bits of the host's; what launchers refuse.
 #include "kernels/cuda/RankSum.h"
+#include "kernels/cuda/HostKernels.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,12 @@ struct Case {
   DType in, out;
   double scale;
   bool accumulate;
+};
+
+/// Work of no kernel, done at once.
+struct AtOnce {
+  QueueAtOnce queue;
+  Launcher<Host> launch{Frame{}, nullptr, queue};
 };
 
 class RankSum : public testing::TestWithParam<Case> {};
@@ -52,9 +59,7 @@ TEST_P(RankSum, HasTheHostsBits) {
                    test.in,       test.out, test.scale, test.accumulate};
     orderedSum(sum);
     sum.output = got.data();
-    FirstError error{};
-    StepContext context;
-    ASSERT_TRUE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+    ASSERT_TRUE(hostOrderedSum(sum, AtOnce().launch));
     EXPECT_EQ(got, expected) << ranks << " ranks";
   }
 }
@@ -67,23 +72,44 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{DType::f64, DType::f64, 0.3, true}, Case{DType::i64, DType::i64, 1, true}));
 
 TEST(RankSum, RefusesWhatIsNotSummed) {
-  FirstError error{};
-  StepContext context;
   OrderedSum sum;
   sum.inputType = sum.outputType = DType::i32;
-  EXPECT_FALSE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+  EXPECT_FALSE(hostOrderedSum(sum, AtOnce().launch));
   sum.inputType = sum.outputType = DType::f32;
   sum.ranks = kMaxSummed + 1;
-  EXPECT_FALSE(launchOrderedSum(sum, Host::Launcher(context, error, nullptr)));
+  EXPECT_FALSE(hostOrderedSum(sum, AtOnce().launch));
 }
 
 TEST(RepeatRow, WritesItIntoAllRows) {
-  std::vector<uint16_t> row = {1, 2, 3}, to(3 * 1000, 7);
-  FirstError error{};
-  StepContext context;
-  launchRepeatRow(to.data(), row.data(), 1000, 3, Host::Launcher(context, error, nullptr));
-  for (size_t i = 0; i < to.size(); ++i)
-    ASSERT_EQ(to[i], row[i % 3]) << i;
+  for (size_t n : {3, 4}) { // words of two bytes and of eight
+    std::vector<uint16_t> row = {1, 2, 3, 4}, to(n * 1000, 7);
+    hostRepeatRow(to.data(), row.data(), 1000, static_cast<int64_t>(2 * n), AtOnce().launch);
+    for (size_t i = 0; i < to.size(); ++i)
+      ASSERT_EQ(to[i], row[i % n]) << i;
+  }
+}
+
+/// What a grid does not have is refused before it is launched, and what comes after is told of it.
+TEST(Launch, KeepsTheFirstRefusal) {
+  struct Full : QueueAtOnce {
+    LaunchStatus zero(void *, size_t) override { return kNoLaunchMemory; }
+    LaunchStatus copy(void *, const void *, size_t) override { return 700; }
+  } queue;
+  char byte = 0, other = 0;
+  auto noBody = [](auto &, int64_t, const Frame &) { FAIL(); };
+  const Launcher<Host> launch(Frame{}, nullptr, queue);
+  launch.blocks<32>(0, noBody);
+  launch.zero(&byte, 0);
+  launch.copy(&byte, &byte, 1);
+  EXPECT_TRUE(launch.statusOf("small").ok());
+  launch.zero(&byte, 1);
+  launch.copy(&other, &byte, 1);
+  EXPECT_EQ(launch.status(), kNoLaunchMemory);
+  EXPECT_EQ(launch.statusOf("full").error().code, Code::budget);
+  const Launcher<Host> large(Frame{}, nullptr, queue);
+  large.blocks<32>(int64_t(1) << 31, noBody);
+  EXPECT_EQ(large.status(), kInvalidGrid);
+  EXPECT_EQ(large.statusOf("large").error().code, Code::internal);
 }
 
 } // namespace

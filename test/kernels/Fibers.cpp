@@ -37,11 +37,10 @@ public:
   }
   ~Block() { munmap(stacks, kMostThreads * kStack); }
 
-  void run(int count, size_t bytes, const std::function<void()> &what) {
+  void run(int count, void *bytes, const std::function<void()> &what) {
     threads = count;
     body = &what;
-    shared.assign(bytes / sizeof shared[0],
-                  {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
+    shared = bytes;
     for (int t = 0; t < threads; ++t)
       begin(t);
     order.resize(static_cast<size_t>(threads / 32));
@@ -58,10 +57,7 @@ public:
 
   int current = 0;
   std::vector<Fiber> fibers;
-  struct alignas(16) Sixteen {
-    unsigned char bytes[16];
-  };
-  std::vector<Sixteen> shared;
+  void *shared = nullptr;
   std::mt19937 drawn;
 
 private:
@@ -141,10 +137,10 @@ void Block::enter() {
 
 } // namespace
 
-void runBlock(int threads, size_t bytes, const std::function<void()> &body) { block().run(threads, bytes, body); }
+void runBlock(int threads, void *shared, const std::function<void()> &body) { block().run(threads, shared, body); }
 void seed(unsigned number) { block().drawn.seed(number); }
 int thread() { return block().current; }
-void *shared() { return block().shared.data(); }
+void *shared() { return block().shared; }
 void meetBlock() { block().leave(At::block); }
 void meetWarp() { block().leave(At::warp); }
 /// Two in turn: who has gone on to the next exchange has found all lanes there, which have then read the last one.

@@ -23,8 +23,8 @@
 
 namespace zc::test::fibers {
 
-/// Calls body once for each of so many threads, a multiple of 32, that share `bytes`.
-void runBlock(int threads, size_t bytes, const std::function<void()> &body);
+/// Calls body once for each of so many threads, a multiple of 32, that have `shared`.
+void runBlock(int threads, void *shared, const std::function<void()> &body);
 /// Which orders are drawn from now on.
 void seed(unsigned number);
 
@@ -148,12 +148,11 @@ template <int T> struct Warps<DeviceBlock<T>> {
 
 /// For OnHost: a fiber for each thread.
 struct OnFibers {
-  template <int T, typename Body> static void run(int64_t count, const Body &body, const Frame &frame, int64_t shared) {
-    for (int64_t b = 0; b < count; ++b)
-      test::fibers::runBlock(T, static_cast<size_t>(shared), [&] {
-        DeviceBlock<T> block;
-        body(block, b, frame);
-      });
+  template <int T, typename Body> static void run(const Body &body, int64_t index, const Frame &frame, void *shared) {
+    test::fibers::runBlock(T, shared, [&] {
+      DeviceBlock<T> block;
+      body(block, index, frame);
+    });
   }
 };
 

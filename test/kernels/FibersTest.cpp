@@ -12,8 +12,8 @@ int readTooEarly(bool waits) {
   int wrong = 0;
   for (unsigned order = 0; order < 4; ++order) {
     fibers::seed(order);
-    fibers::runBlock(128, 128 * sizeof(int), [&] {
-      auto *shared = static_cast<int *>(fibers::shared());
+    int shared[128] = {};
+    fibers::runBlock(128, shared, [&] {
       const int t = fibers::thread(), next = (t + 1) % 128;
       shared[t] = t;
       if (waits)
@@ -31,7 +31,7 @@ TEST(Fibers, aBarrierThatIsMissingIsSeen) {
 
 TEST(Fibers, aBarrierThatSomeDoNotReachEndsTheProgram) {
   auto half = [] {
-    fibers::runBlock(64, 0, [] {
+    fibers::runBlock(64, nullptr, [] {
       if (fibers::thread() < 32)
         fibers::meetBlock();
     });

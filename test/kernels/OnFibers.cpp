@@ -2,6 +2,7 @@
 #include "test/kernels/Fibers.h"
 
 #include "kernels/cuda/Attention.h"
+#include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Rows.h"
 #include "kernels/cuda/Update.h"
 #include "test/kernels/OnFibers.h"
@@ -11,10 +12,12 @@ namespace zc::test {
 const KernelRegistry &fiberRegistry() {
   static const KernelRegistry all = [] {
     using Fibers = cuda::OnHost<cuda::OnFibers>;
+    cuda::HostKernelRegistry kernels;
+    cuda::addRows<Fibers>(kernels);
+    cuda::addAttentions<Fibers>(kernels);
+    cuda::addMetrics<Fibers>(kernels);
     KernelRegistry filled(Target::cuda);
-    cuda::addRows<Fibers>(filled);
-    cuda::addAttentions<Fibers>(filled);
-    cuda::addMetrics<Fibers>(filled);
+    cuda::addAtOnce(filled, kernels);
     return filled;
   }();
   return all;

@@ -1,6 +1,5 @@
 // cuBLASLt's double: products as plain loops, with an algorithm that holds its caller to what it was chosen for: types,
 // extents, the epilogue, addresses' alignment, and workspace, which it fills.
-#include "kernels/cuda/Gpu.h"
 #include "kernels/formula/Activation.h"
 #include "kernels/formula/Elements.h"
 #include "test/cuda/double/Double.h"
@@ -382,12 +381,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   auto multiply = [=, run = chosen(product.a.type, product.d.type, product.roundsFactors()), la = product.a,
                    lb = product.b, lc = product.c, ld = product.d, k = static_cast<int64_t>(product.k()),
                    turnsA = how.transA != CUBLAS_OP_N, turnsB = how.transB != CUBLAS_OP_N,
-                   auxLeading = how.auxLeading](int64_t) {
+                   auxLeading = how.auxLeading] {
     if (bytes)
       std::memset(workspace, 0xa5, bytes);
     run(la, lb, lc, ld, turnsA, turnsB, k, auxLeading, o);
   };
-  return zc::cuda::launchOnHost(call, 1, 1, 0, nullptr, 0, multiply, stream) == cudaSuccess
-             ? CUBLAS_STATUS_SUCCESS
-             : CUBLAS_STATUS_EXECUTION_FAILED;
+  return launchOnHost(call, 1, 1, 0, nullptr, 0, multiply, stream) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
+                                                                                  : CUBLAS_STATUS_EXECUTION_FAILED;
 }

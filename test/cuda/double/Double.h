@@ -118,6 +118,11 @@ Range rangeOf(const char *call, const void *bytes, uint64_t count);
 /// none.
 char *checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
 
+/// Runs a kernel when the stream is there. `call`: the name of its body's type; `shared`: bytes that a block's threads
+/// share; `arguments`: the `bytes` bytes that it is told.
+cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, size_t shared, const void *arguments,
+                         size_t bytes, std::function<void()> kernel, cudaStream_t stream);
+
 /// Of a stream, by a thread.
 struct Capture {
   std::thread::id thread;

@@ -1,5 +1,6 @@
-// Kernels: bodies over a host's blocks (kernels/cuda/Gpu.h), and modules of what the double of NVRTC compiles.
-#include "kernels/cuda/Gpu.h"
+// Kernels: their turn on a stream, a sort, and modules of what the double of NVRTC compiles.
+#include "kernels/cuda/GpuRegistry.h"
+#include "kernels/cuda/HostQueue.h"
 #include "test/cuda/double/Double.h"
 #include "test/cuda/double/Module.h"
 
@@ -35,19 +36,15 @@ static cudaError_t launched(const char *call, cudaStream_t stream, std::function
   return ended(found->addTouching(call, std::move(kernel)));
 }
 
-} // namespace zc::doubled
-
-namespace zc::cuda {
-
 /// From compute capability 7.0 on, with a driver of CUDA 12.1 or later.
 constexpr size_t kMostArguments = 32764;
 
 cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, size_t shared, const void *arguments,
-                         size_t bytes, std::function<void(int64_t)> body, cudaStream_t stream) {
+                         size_t bytes, std::function<void()> kernel, cudaStream_t stream) {
   ZC_DOUBLE(call);
   if (!options().code)
     return wrong(cudaErrorNoKernelImageForDevice, call, "of a build that has no code for this GPU");
-  if (shared % 16 != 0 || shared + kSharedByReductions > kMostShared)
+  if (shared % 16 != 0 || shared + zc::cuda::kSharedByReductions > kMostShared)
     return wrong(cudaErrorInvalidValue, call, "with " + std::to_string(shared) + " bytes that threads share");
   if (blocks == 0 || blocks > 0x7fffffffu || threads == 0 || threads > 1024 || bytes > kMostArguments)
     return wrong(cudaErrorInvalidConfiguration, call,
@@ -56,13 +53,16 @@ cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, si
   char *told = checkArguments(currentGpu(), call, arguments, bytes);
   static std::atomic<int64_t> number{0};
   const bool strays = ++number == options().stray && told;
-  return launched(call, stream, [blocks, body = std::move(body), told, strays] {
-    for (unsigned block = 0; block < blocks; ++block)
-      body(block);
+  return launched(call, stream, [kernel = std::move(kernel), told, strays] {
+    kernel();
     if (strays)
       told[-1] ^= 1;
   });
 }
+
+} // namespace zc::doubled
+
+namespace zc::cuda {
 
 /// In the place of CUB's.
 cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space, int64_t spaceBytes,
