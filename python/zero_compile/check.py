@@ -14,6 +14,7 @@ LOSS, GRADIENT = 1e-5, 1e-3  # relative
 AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
 GRADIENT_OF_BATCH_NORMS = 1e-2  # which do, where torch cannot tell how far in double
 NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
+MOVE = 1e-2  # of what a step changes of a buffer
 MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
@@ -108,9 +109,11 @@ def repeats(wrapper, batch, notes):
     keeps as it is what no parameter or buffer holds."""
     twin, steps = without_any_dropout(duplicate(wrapper)), []
     inner = next(twin.children())
-    before = state.numbers(inner)
+    before, kept = state.numbers(inner), {name: value.detach().clone() for name, value in state.tensors(inner).items() if name in wrapper.carried}
     for _ in range(2):
         with state.same_draws():
+            for name, value in kept.items():
+                state.put(inner, name, value)
             steps.append(step_of(twin, batch))
     (loss, gradients), (again, others) = steps
     moved = ", ".join(map(repr, state.changed(before, state.numbers(inner))[:8]))
@@ -224,7 +227,8 @@ def behind_zeros(wrapper, model, batch, rows, idle):
 
 def compare_step(wrapper, model, batch, rows):
     """(compare, of this batch; names of the parameters whose gradients are all 0, but for those that no loss reaches)"""
-    loss, gradients = torch_step(wrapper, batch)
+    twin = without_any_dropout(duplicate(wrapper))
+    loss, gradients = step_of(twin, batch)
     if gradients and norm(gradients.values()) == 0:
         raise ZeroError(BAD_INPUT, f"torch's gradients of this batch are all 0: nothing can be compared (loss {loss:.9g})",
                         help="give a batch that the model learns from; --no-check (check=False) exports without a comparison")
@@ -246,9 +250,22 @@ def compare_step(wrapper, model, batch, rows):
                      if not (is_rounding(steps[name], gradients[name], exact[name], floor) if name in exact else errors[name] <= limit)]
     if different:
         raise ZeroError(MISMATCH, difference(different, steps[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
+    compare_state(wrapper, twin, after, where)
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
             [name for name in steps if not gradients[name].any() and name not in unused])
+
+
+def compare_state(wrapper, twin, after, where):
+    """What torch's forward pass made of the buffers that it changes is what the plan's made of them."""
+    (inner,), (changed,) = wrapper.children(), twin.children()
+    olds, news = state.tensors(inner), state.tensors(changed)
+    for name in wrapper.carried:
+        old, new = (values[name].detach().double().numpy() for values in (olds, news))
+        got = after[name].astype(new.dtype) if name in after else old
+        if not norm([got - new]) <= MOVE * norm([new - old]) + LOSS * norm([new]):
+            raise ZeroError(MISMATCH, f"the export keeps {name!r} differently from torch: off by {norm([got - new]):.3g}, where a step changes it by {norm([new - old]):.3g}",
+                            where=where, help="what a forward pass changes goes into buffers by tensors alone")
 
 
 def exact_gradients(wrapper, batch):

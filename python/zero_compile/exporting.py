@@ -14,7 +14,7 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, draws, functions, graph, outputs, programs, record, rewriting, state, whole
+from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, rewriting, state, whole
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -72,7 +72,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
                 raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
             details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
-            restore_buffers(proto, model)
+            restore_buffers(proto, model, wrapper.carried)
+            derivatives.write(proto)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
                         "inputs": list(batch), **adapter}
             if name == "dynamo" and normalizes_by_batch(model):
@@ -95,7 +96,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
         except Exception as problem:  # whatever torch's exporters throw
             if fixed and isinstance(problem, ZeroError):
                 meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
-                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, len(x) by x.shape[0]" + meant
+                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, numpy's functions by torch's, len(x) by x.shape[0]" + meant
             if keeps:  # the attempt before has said more
                 continue
             problems.append(f"{name}: {first_line(problem)}")
@@ -138,13 +139,14 @@ def check_batch(batch):
 
 
 def wrap(model, names, loss):
-    """A module of tensors to the loss alone."""
+    """A module of tensors to the loss alone; while `gives_state`, with what the buffers `carried` are in the next step."""
     torch = need("torch", "exporting")
 
     class Loss(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.add_module(INNER, model)
+            self.carried, self.gives_state = [], False
 
         def forward(self, *inputs):
             batch = dict(zip(names, inputs))
@@ -156,7 +158,7 @@ def wrap(model, names, loss):
             if not isinstance(result, torch.Tensor) or result.dim() != 0:
                 raise ZeroError(USAGE, f"the model gives no scalar loss for this batch but a {given}",
                                 help="give labels in the batch, or loss=function(model, batch)")
-            return result
+            return (result, *(state.tensors(inner)[name].detach() for name in self.carried)) if self.gives_state else result
 
     return Loss()
 
@@ -179,7 +181,7 @@ def training(model, notes):
 
 def try_out(wrapper, batch, notes):
     """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, and
-    which functions of its own multiply gradients."""
+    which functions of its own multiply gradients; `wrapper.carried`: the buffers that it changes."""
     said = []
     with quiet():
         twin = checking.duplicate(wrapper)
@@ -188,8 +190,9 @@ def try_out(wrapper, batch, notes):
             with draws.watched() as drawn, functions.watched() as own, state.refusing():
                 twin(*batch.values())
             changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+            wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed)
             del twin, versions  # as large as the model
-            changed = changed or written_to(wrapper, batch)
+            changed = [name for name in changed or written_to(wrapper, batch) if name not in wrapper.carried]
             if not changed:
                 checking.repeats(wrapper, batch, said.append)
         except ZeroError:
@@ -199,11 +202,14 @@ def try_out(wrapper, batch, notes):
                             where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
     for text in said:
         notes(text)
+    if wrapper.carried:
+        names = ", ".join(map(repr, wrapper.carried[:6])) + (f" and {len(wrapper.carried) - 6} more" if len(wrapper.carried) > 6 else "")
+        notes(f"changed by each step's forward pass, on each rank by itself as batch norms' statistics are: {names}")
     if changed:
         of_parameters = sorted(set(changed) & set(dict(getattr(wrapper, INNER).named_parameters())))
         raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or changed)[:8])),
-                        help="parameters change by the optimizer alone: norms of rows (max_norm), moving averages and clipping are not in a step" if of_parameters else
-                        "of the modules' state only batch norms' running statistics are trained; a module in eval mode, which leaves its state alone, is exported so")
+                        help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step" if of_parameters else
+                        "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
     return list(dict.fromkeys(drawn)), own
 
 
@@ -213,9 +219,8 @@ def changed_state(model, after, versions):
     torch = need("torch", "exporting")
     handled = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for buffer, _ in module.named_buffers(recurse=False)}
-    state = lambda module: {**dict(module.named_buffers()), **dict(module.named_parameters())}
-    same, now = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), state(after)
-    return [name for name, value in state(model).items() if name not in handled and name in now and
+    same, now = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), state.tensors(after)
+    return [name for name, value in state.tensors(model).items() if name not in handled and name in now and
             (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same(value, now[name]))]
 
 
@@ -286,14 +291,14 @@ def closed(descriptor):
         os.close(kept)
 
 
-def output_name(batch):
-    return next(name for name in ("loss", "loss_", "loss__") if name not in batch)
+def output_names(wrapper, batch):
+    return [next(name for name in ("loss", "loss_", "loss__") if name not in batch), *(f"{name}.next" for name in wrapper.carried)]
 
 
 def torchscript(torch, wrapper, batch, path, fixed_batch):
-    with detach_kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
+    with detach_kept(torch, 17), derivatives.kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
         torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
-                          training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=[output_name(batch)],
+                          training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=output_names(wrapper, batch),
                           dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
 
 
@@ -309,7 +314,7 @@ def detach_kept(torch, opset):
 
 def dynamo(torch, wrapper, batch, path, fixed_batch):
     torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=True, opset_version=20, optimize=False, verbose=False,
-                      external_data=size(wrapper) > EXTERNAL, input_names=[name + OF_BATCH for name in batch], output_names=[output_name(batch)],
+                      external_data=size(wrapper) > EXTERNAL, input_names=[name + OF_BATCH for name in batch], output_names=output_names(wrapper, batch),
                       dynamic_shapes=None if fixed_batch else (tuple({0: torch.export.Dim("batch", min=2)} for _ in batch),))
 
 
@@ -324,33 +329,38 @@ def size(module):
 def trace(exporter, wrapper, batch, fixed_batch, fixed):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
-    before = {name: b.detach().clone() for name, b in wrapper.named_buffers()}
+    moving = {name for name, _ in wrapper.named_buffers()} | {f"{INNER}.{name}" for name in wrapper.carried}
+    before = {name: value.detach().clone() for name, value in state.tensors(wrapper).items() if name in moving}
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
+            wrapper.gives_state = bool(wrapper.carried)
             with quiet() as said, state.kept(wrapper), rewriting.traced():
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
+            wrapper.gives_state = False
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
                                    not w.filename.startswith(os.path.dirname(__file__) + os.sep) and
-                                   str(w.message).startswith(("Converting a tensor to a Python", "Using len to get tensor shape")))
+                                   str(w.message).startswith(("Converting a tensor to a Python", "Converting a tensor to a NumPy", "Using len to get tensor shape")))
             with torch.no_grad():
-                for name, b in wrapper.named_buffers():
-                    if name in before and b.shape == before[name].shape:
-                        b.copy_(before[name])
+                for name, value in state.tensors(wrapper).items():
+                    if name in before and value.shape == before[name].shape:
+                        value.copy_(before[name])
         proto = onnx.load(file)
+        graph.assign(proto, {INNER + "." + name: value for name, value in state.tensors(getattr(wrapper, INNER)).items() if name in wrapper.carried})
         if exporter == "dynamo":
             graph.name_inputs(proto.graph, {name + OF_BATCH: name for name in batch})
         return proto
 
 
-def restore_buffers(proto, model):
-    """Running statistics as they are in the model, not one forward pass later."""
+def restore_buffers(proto, model, carried):
+    """Running statistics, and what else a step changes, as they are in the model, not one forward pass later."""
     onnx = need("onnx", "exporting")
-    buffers = dict(model.named_buffers())
+    buffers = {name: value for name, value in model.named_buffers() if value.is_floating_point()} | {
+        name: value for name, value in state.tensors(model).items() if name in carried}
     for tensor in proto.graph.initializer:
         value = buffers.get(tensor.name)
-        if value is not None and list(value.shape) == list(tensor.dims) and value.is_floating_point():
+        if value is not None and list(value.shape) == list(tensor.dims):
             tensor.CopyFrom(onnx.numpy_helper.from_array(value.detach().numpy(), tensor.name))
 
 

@@ -59,6 +59,26 @@ def adopt(proto, model, prefix, with_gradient):
             "padding_idx": paddings(model, groups, present)}
 
 
+def assign(proto, states):
+    """The outputs behind the loss are what `states`, initializers {name: tensor}, are in the next step: an operator of zero-compile's own says so, which the
+    loss goes through."""
+    onnx, graph = need("onnx", "exporting"), proto.graph
+    if not states:
+        return
+    loss, *values = [output.name for output in graph.output]
+    del graph.output[1:]
+    present = {tensor.name for tensor in graph.initializer}
+    for name, value in states.items():
+        if name not in present:  # written to, and never read
+            graph.initializer.append(onnx.numpy_helper.from_array(value.detach().numpy(), name))
+    make_way(graph, {loss: f"{loss}.of_step"})
+    graph.output[0].name = loss
+    pairs = [name for pair in zip(states, values) for name in pair]
+    graph.node.append(onnx.helper.make_node("Assign", [f"{loss}.of_step", *pairs], [loss], name="Assign", domain="zero"))
+    if "zero" not in {opset.domain for opset in proto.opset_import}:
+        proto.opset_import.append(onnx.helper.make_opsetid("zero", 1))
+
+
 def rearranged(graph, parameter):
     """The initializer that holds exactly this parameter's values, or their transpose, under a name the exporter made; a transposed
     one is given torch's layout again, with a Transpose behind it."""

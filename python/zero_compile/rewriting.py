@@ -6,10 +6,11 @@ import os
 import sys
 import warnings
 
-from . import complexes, convolving, draws, losses, matrices, quantization, recurrent, scattering, special
+from . import complexes, convolving, derivatives, draws, losses, matrices, pooling, quantization, recurrent, scattering, special, writing
 from .errors import need
+from .tracing import NoGrad
 
-
+LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
 
 @contextlib.contextmanager
 def traced():
@@ -18,11 +19,21 @@ def traced():
     distribution = torch.distributions.Distribution
     validates = distribution._validate_args
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
+    infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
         with NoGrad.counted(torch), attention_within(torch), answering(torch):
             yield
     finally:
         distribution.set_default_validate_args(validates)
+        torch._C._infer_size = infer_size
+
+
+def broadcast(first, second):
+    """The shape that two have together."""
+    torch = need("torch", "exporting")
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
+    whole = [*longer[:len(longer) - len(shorter)], *(b if int(a) == 1 else a for a, b in zip(longer[len(longer) - len(shorter):], shorter))]
+    return torch.Size(whole) if all(isinstance(size, int) for size in whole) else tuple(whole)
 
 
 @contextlib.contextmanager
@@ -58,42 +69,17 @@ def attention(torch):
     return scaled_dot_product_attention
 
 
-class NoGrad:
-    """How many torch.no_grad of the model's own it is in: torch.export itself uses them while it traces."""
-    depth = 0
-
-    @classmethod
-    @contextlib.contextmanager
-    def counted(cls, torch):
-        enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
-        inside = os.path.dirname(torch.__file__) + os.sep
-
-        def count(method, step):
-            def counting(*arguments):
-                frame = sys._getframe(1)
-                while frame and frame.f_code.co_filename.endswith("contextlib.py"):  # as a decorator, in a stack
-                    frame = frame.f_back
-                if frame and not frame.f_code.co_filename.startswith(inside):
-                    cls.depth += step
-                return method(*arguments)
-            return counting
-
-        cls.depth = 0
-        torch.no_grad.__enter__, torch.no_grad.__exit__ = count(enter, 1), count(leave, -1)
-        try:
-            yield
-        finally:
-            torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
-
-
 def answering(torch):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
-    for room in (convolving, losses, matrices, quantization, recurrent, scattering, special):
+    picked = scattering.Picked(torch)
+    for room in (convolving, derivatives, losses, matrices, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
-    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__")]
+    answers |= scattering.stand_ins(torch, picked.has)
+    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
+    writes = writing.Writes(torch)
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -101,13 +87,22 @@ def answering(torch):
             if complexes.concerns(torch, function, args, kwargs):
                 result = complexes.answer(torch, function, args, kwargs)
                 return result.detach() if NoGrad.depth > 0 and isinstance(result, complexes.Pair) else result
+            result = writes.answer(answers, function, args, kwargs)
+            if result is not NotImplemented:
+                return result
             result = answers[function](*args, **kwargs) if function in answers else NotImplemented
             if result is NotImplemented:
                 with told_of(torch, sys._getframe(1)) if function in looks else contextlib.nullcontext():
                     result = function(*args, **kwargs)
+            writes.note(function, args, kwargs, result)
+            picked.note(function, args, kwargs, result)
             stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.depth > 0 and any(
                 isinstance(value, torch.Tensor) and value.requires_grad for value in complexes.flat([args, *kwargs.values()]))
-            return result.detach() if stops and not is_in_place(function) else result
+            if not stops or is_in_place(function):
+                return result
+            stopped = result.detach()
+            writes.note(torch.Tensor.detach, (result,), {}, stopped)
+            return stopped
 
     return Answering()
 
@@ -163,6 +158,23 @@ def stand_ins(torch):
     def cumprod(input, dim, dtype=None):
         return running(input if dtype is None else input.to(dtype), dim, torch.mul) if input.dim() else NotImplemented
 
+    def of_best(better):
+        def cumulative(input, dim):
+            """Values and places; of equal ones the last, as torch's."""
+            if not input.dim():
+                return NotImplemented
+            places = torch.arange(int(input.shape[dim])).reshape(-1, *[1] * (input.dim() - 1 - dim % input.dim())).expand_as(input)
+            dim, length, shift = dim % input.dim(), int(input.shape[dim]), 1
+            while shift < length:
+                later, earlier = (tuple(x.narrow(dim, start, length - shift) for x in (input, places)) for start in (shift, 0))
+                stays = better(later[0], earlier[0])
+                input, places = (torch.cat([x.narrow(dim, 0, shift), torch.where(stays, a, b)], dim) for x, a, b in zip((input, places), later, earlier))
+                shift *= 2
+            return special.ValuesAndIndices(input, places)
+        return cumulative
+
+    cummax, cummin = of_best(torch.ge), of_best(torch.le)
+
     def logcumsumexp(input, dim):
         return running(input, dim, lambda a, b: torch.logsumexp(torch.stack([a, b]), 0)) if input.dim() else NotImplemented
 
@@ -203,13 +215,24 @@ def stand_ins(torch):
         result = result if weight is None else result * wide(weight)
         return result if bias is None else result + wide(bias)
 
+    def one_a_channel(input):
+        ones = torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1])
+        return ones.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
+
     def of_channels(dimensions):
         """A dropout of whole channels: of a 1 for each."""
         def drop(input, p=0.5, training=True, inplace=False):
-            if input.dim() not in dimensions or not training:
+            return input * functional.dropout(one_a_channel(input), p) if input.dim() in dimensions and training else NotImplemented
+        return drop
+
+    def alpha_dropout(of_shape):
+        def drop(input, p=0.5, training=False, inplace=False):
+            """What is left out is where selu ends, and all is scaled so that mean and variance stay (Klambauer 2017). Where dropout is switched off, its 1 is 1."""
+            if not training or p == 0 or p == 1:
                 return NotImplemented
-            return input * functional.dropout(torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1]), p).reshape(
-                *input.shape[:2], *[1] * (input.dim() - 2))
+            scale = ((1 - p) * (1 + p * LOWEST**2)) ** -0.5
+            shift, kept = -scale * LOWEST * p, functional.dropout(of_shape(input), p)
+            return torch.where(kept == 1, input, torch.where(kept > 0, scale * input + shift, torch.full_like(input, scale * LOWEST + shift)))
         return drop
 
     def fill_diagonal_(input, fill_value, wrap=False):
@@ -217,9 +240,12 @@ def stand_ins(torch):
             return NotImplemented
         return input.masked_fill_(torch.arange(input.shape[0])[:, None] == torch.arange(input.shape[1]), fill_value)
 
-    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
+    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
+            torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_,
             functional.batch_norm: batch_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
-            tensor.mT.__get__: lambda x: x.transpose(-2, -1)}
+            functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),
+            tensor.data.__get__: lambda x: x.detach(),
+            **dict.fromkeys((tensor.mT.__get__, tensor.H.__get__, tensor.mH.__get__, torch.adjoint, tensor.adjoint), lambda x: x.transpose(-2, -1))}

@@ -1,8 +1,32 @@
 """Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
+from . import complexes
 
 
-def stand_ins(torch):
-    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments."""
+
+class Picked:
+    """Tensors of as many rows as a mask says, and what is made of them."""
+
+    def __init__(self, torch):
+        from torch.utils.weak import WeakTensorKeyDictionary
+        self.torch, self.those = torch, WeakTensorKeyDictionary()
+
+    def has(self, value):
+        return isinstance(value, self.torch.Tensor) and value in self.those
+
+    def note(self, function, args, kwargs, result):
+        name = getattr(function, "__name__", "")
+        if name == "__getitem__":
+            picks = any(isinstance(index, self.torch.Tensor) and index.dtype == self.torch.bool for index in complexes.flat(args[1:]))
+        else:
+            picks = name in ("masked_select", "nonzero", "argwhere") or name == "where" and len(args) == 1
+        if picks or len(self.those) and any(map(self.has, complexes.flat([args, *kwargs.values()]))):
+            for each in complexes.flat([result]):
+                if isinstance(each, self.torch.Tensor) and each.dim():
+                    self.those[each] = True
+
+
+def stand_ins(torch, picked):
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `picked`: may a tensor have as many rows as a mask says?"""
     tensor, identity = torch.Tensor, {"amax": float("-inf"), "amin": float("inf"), "prod": 1.0}
 
     def take_along_dim(input, indices, dim=None):
@@ -31,6 +55,24 @@ def stand_ins(torch):
         places = index.reshape(*[1] * dim, -1, *[1] * (input.dim() - dim - 1)).expand_as(source)
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
 
+    def set_item(input, index, value):
+        """A number where a mask of rows says: exporters take the mask for one of all elements."""
+        if not isinstance(index, tensor) or index.dtype != torch.bool or index.dim() == input.dim() or isinstance(value, tensor) and value.dim():
+            return NotImplemented
+        input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
+
+    def masked_scatter(input, mask, source):
+        """The elements of `source` one after the other, whatever number of them; whole rows where the mask says so of each. Those that a mask picked are the
+        exporters', and stay in their places."""
+        if picked(source):
+            return NotImplemented
+        whole = input.dim() > 1 and (mask.shape[-1] == 1 or mask.stride(-1) == 0)
+        mask, width = mask.expand_as(input), int(input.shape[-1]) if whole else 1
+        which = mask[..., 0] if whole else mask
+        place = (which.reshape(-1).to(torch.int64).cumsum(0) - 1).clamp(min=0)
+        taken = source.reshape(-1, width)[place] if whole else source.reshape(-1)[place]
+        return torch.where(mask, taken.reshape(input.shape).to(input.dtype), input)
+
     def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
                       include_last_offset=False, padding_idx=None):
         """Bags of one size: looked up, and reduced."""
@@ -51,5 +93,5 @@ def stand_ins(torch):
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
     return {torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
-            torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
+            tensor.__setitem__: set_item, torch.masked_scatter: masked_scatter, tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
             tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

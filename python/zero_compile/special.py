@@ -46,6 +46,34 @@ def stand_ins(torch):
             return kthvalue(input.flatten(), (input.numel() + 1) // 2, 0).values
         return kthvalue(input, (int(input.shape[dim]) + 1) // 2, dim, keepdim)
 
+    def mode(input, dim=-1, keepdim=False):
+        """The smallest of those that are there most often; of the places, the last."""
+        if not input.dim():
+            return NotImplemented
+        rows = input.movedim(dim, -1)
+        often = (rows.unsqueeze(-1) == rows.unsqueeze(-2)).sum(-1)
+        smallest = torch.where(often == often.amax(-1, keepdim=True), rows, rows.amax(-1, keepdim=True)).detach().amin(-1, keepdim=True)
+        place = torch.where(rows == smallest, torch.arange(int(rows.shape[-1])), torch.zeros_like(often)).amax(-1, keepdim=True)
+        chosen = ValuesAndIndices(*(x.movedim(-1, dim) for x in (rows.gather(-1, place), place)))
+        return chosen if keepdim else ValuesAndIndices(*(x.squeeze(dim) for x in chosen))
+
+    def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+        if offset != 0 or not input.dim() or {dim1, dim2} not in ({-2, -1}, {input.dim() - 1, input.dim()}):
+            return NotImplemented
+        place = torch.arange(int(input.shape[-1]))
+        return torch.where(place[:, None] == place, input.unsqueeze(-1), torch.zeros_like(input).unsqueeze(-1))
+
+    def diag(input, diagonal=0):
+        return NotImplemented if diagonal else diag_embed(input) if input.dim() == 1 else input.diagonal()
+
+    def kron(input, other):
+        if input.dim() != other.dim() or not input.dim():
+            return NotImplemented
+        sizes = [own * more for own, more in zip(input.shape, other.shape)]
+        for dim in range(input.dim()):
+            input, other = input.unsqueeze(2 * dim + 1), other.unsqueeze(2 * dim)
+        return (input * other).reshape(sizes)
+
     def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", **_):
         if interpolation != "linear" or dim is None or isinstance(q, tensor):
             return NotImplemented
@@ -93,7 +121,9 @@ def stand_ins(torch):
 
     return {
         torch.erfinv: erfinv, tensor.erfinv: erfinv, torch.special.erfinv: erfinv, torch.special.ndtri: ndtri,
-        torch.cov: cov, tensor.cov: cov, torch.corrcoef: corrcoef, tensor.corrcoef: corrcoef,
+        torch.mode: mode, tensor.mode: mode, torch.kron: kron, tensor.kron: kron, torch.vdot: torch.dot, tensor.vdot: torch.dot,
+        torch.diag_embed: diag_embed, tensor.diag_embed: diag_embed, torch.diag: diag, tensor.diag: diag,
+        torch.trace: lambda input: input.diagonal().sum(), tensor.trace: lambda input: input.diagonal().sum(), torch.cov: cov, tensor.cov: cov, torch.corrcoef: corrcoef, tensor.corrcoef: corrcoef,
         torch.clamp: clamp, tensor.clamp: clamp, torch.clip: clamp, tensor.clip: clamp,
         torch.sort: sort, tensor.sort: sort, torch.msort: lambda input: input.sort(0).values, tensor.msort: lambda input: input.sort(0).values,
         torch.hypot: lambda input, other: (input.square() + other.square()).sqrt(), torch.lgamma: lgamma, tensor.lgamma: lgamma, torch.special.gammaln: lgamma, torch.digamma: digamma, tensor.digamma: digamma,

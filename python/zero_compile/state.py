@@ -12,7 +12,7 @@ from .errors import UNSUPPORTED, ZeroError, need
 def kept(model):
     """The modules' modes and attributes are as before afterwards, with what they held, whatever a forward pass makes of them."""
     torch = need("torch", "exporting")
-    modes = [(module, module.training) for module in model.modules()]
+    modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
     before = [(module, own(torch, module)) for module in model.modules()]
     held = [(value, contents(torch, value)) for _, attributes in before for value in attributes.values()]
     try:
@@ -22,10 +22,35 @@ def kept(model):
             for name in own(torch, module).keys() - attributes.keys():
                 del vars(module)[name]
             vars(module).update(attributes)
-        for module, mode in modes:
+        for module, mode, buffers in modes:
             module.training = mode
+            module._buffers.update(buffers)
         for value, content in held:
             restore(torch, value, content)
+
+
+def tensors(model):
+    """Its buffers and parameters by name."""
+    return {**dict(model.named_buffers()), **dict(model.named_parameters())}
+
+
+def carried(model, after, changed):
+    """Of the names `changed` by a forward pass, after which the model is `after`: those that may go from step to step, buffers and parameters without a
+    gradient of one shape and type."""
+    before, after = tensors(model), tensors(after)
+    return [name for name in changed if not before[name].requires_grad and (before[name].shape, before[name].dtype) == (after[name].shape, after[name].dtype)]
+
+
+def put(model, name, value):
+    """A buffer, or a parameter without a gradient, is `value`."""
+    torch = need("torch", "exporting")
+    path, _, own_name = name.rpartition(".")
+    module = model.get_submodule(path)
+    if own_name in module._buffers:
+        module._buffers[own_name] = value.detach().clone()
+    else:
+        with torch.no_grad():
+            module._parameters[own_name].copy_(value)
 
 
 def own(torch, module):

@@ -11,32 +11,9 @@ import zero_compile
 from torch import nn
 from torch.nn import functional
 from zero_compile import check, exporting
+from functions import ROWS, Model, batches, pooled
 
 suite = suite(__doc__)
-STEPS, ROWS = 4, 4
-SHAPES = {"x": (3, 8), "image": (2, 6, 7)}  # floats; "labels", "word", "lengths" and "size" are integers
-
-
-class Model(nn.Module):
-    """`function` of h, which is a layer's of x, and of what else its arguments name."""
-
-    def __init__(self, function, width=8):
-        super().__init__()
-        self.layer, self.centres, self.function = nn.Linear(8, width), nn.Parameter(torch.randn(5, width)), function
-
-    def forward(self, x, image, labels, word, columns, lengths, size):
-        return self.function(self.layer(x), dict(image=image, labels=labels, word=word, columns=columns, lengths=lengths, size=size, model=self))
-
-
-def batches():
-    generator = torch.Generator().manual_seed(7)
-    draw = lambda low, high, *shape: torch.randint(low, high, (ROWS, *shape), generator=generator)  # noqa: E731
-    return [{**{name: torch.randn(ROWS, *shape, generator=generator) for name, shape in SHAPES.items()}, "labels": draw(0, 8), "word": draw(1, 8, 2),
-             "columns": torch.stack([draw(0, 8), draw(0, 3), draw(0, 5)], 1), "lengths": draw(2, 4), "size": draw(0, 3)} for _ in range(STEPS)]
-
-
-def pooled(h):
-    return h.mean(1)
 
 
 def sample(mode, padding, corners):
@@ -312,6 +289,35 @@ def windows(h, given):
     return (parts.view(rows, 2, 3, -1).tanh().mean((2, 3)) * torch.tensor([1.0, -2.0])).sum(1).square().mean()
 
 
+def pools(h, given):
+    """A divisor of one's own, also where windows end outside; windows of unequal size."""
+    image = given["image"] * pooled(h)[:, :2, None, None]
+    divided = sum(functional.avg_pool2d(image, *how, divisor_override=5).square().mean() for how in ((3, 2, 1), ((3, 2), (2, 3), (1, 0), True)))
+    largest = functional.adaptive_max_pool2d(image, (4, 3)).square().mean() + functional.adaptive_max_pool1d(h, 5).square().mean()
+    mean = functional.adaptive_avg_pool2d(image, (4, 5)).square().mean() + functional.adaptive_max_pool3d(image, (1, 4, None)).square().mean()
+    return divided + largest + mean + functional.avg_pool3d(image.unsqueeze(1), (2, 3, 3), divisor_override=4).square().mean()
+
+
+def largest_so_far(h, given):
+    values, places = torch.cummax(h, 1)
+    least, where = h.cummin(-1)
+    again = torch.cummax(h.round(), 2)  # of equal ones the last
+    return values.square().mean() + (values * places).mean() + (least * where).mean() + (again.indices * h).mean()
+
+
+def products(h, given):
+    centres = given["model"].centres
+    lower = torch.diag_embed(functional.softplus(h[..., :3].mean(1))) + h[..., :3].tril(-1)
+    drawn = torch.distributions.MultivariateNormal(h[:, 0, :3], scale_tril=lower)
+    apart = torch.distributions.kl_divergence(drawn, torch.distributions.MultivariateNormal(torch.zeros(3), torch.eye(3))).mean()
+    return torch.kron(centres[:2, :3], centres[2:, 3:5]).square().mean() + torch.trace(centres[:, :5]) + torch.diag(centres[0]).square().mean() + apart
+
+
+def most_often(h, given):
+    values, _ = (h - h.detach() + h.detach().round()).mode(-1)
+    return (values * pooled(h)[:, :3].sin()).mean() + torch.mode(given["word"], 1)[0].mul(pooled(h)[:, 0]).mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -322,6 +328,7 @@ FUNCTIONS = {
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
+    "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows,
     "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
@@ -329,7 +336,7 @@ FUNCTIONS = {
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }
 COMPARES_ROWS = ("fill_diagonal_",)
-NOT_IN = {"torchscript": ("fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities"),
+NOT_IN = {"torchscript": ("most often", "fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities"),
           "dynamo": ("int of a shape",)}
 
 
@@ -364,6 +371,56 @@ def dropout_between_layers():
             zero_compile.export(Recurs(), batch, path, exporter=exporter)
         drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
         expect(len(drops) == 4, f"{len(drops)} of 4 dropouts by {exporter}")
+
+
+class Projects(nn.Module):
+    """Recurrent layers whose state is a projection of what the cells give, and layers whose weights have a norm of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.long, self.last = nn.LSTM(8, 6, 2, proj_size=4, batch_first=True, bidirectional=True), nn.LSTM(8, 5, proj_size=3, bias=False)
+        self.normed, self.parametrized = nn.utils.weight_norm(nn.Conv1d(3, 4, 2)), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2), dim=None)
+
+    def forward(self, x):
+        h, (state, cell) = self.long(x)
+        h, _ = self.last(h.transpose(0, 1))
+        h = self.normed(h.permute(1, 2, 0)).tanh()
+        return self.parametrized(h.mT).square().mean() + state.square().mean() + cell.square().mean()
+
+
+def projected():
+    for exporter, ranks, stage in (("torchscript", 1, 0), ("dynamo", 1, 0), (None, 2, 3)):
+        torch.manual_seed(1)
+        data = [{"x": torch.randn(4, 5, 8)} for _ in range(3)]
+        beside_torch(suite, f"projects-{exporter}", Projects(), data, ranks=ranks, stage=stage, exporter=exporter)
+
+
+class LeavesOut(nn.Module):
+    """How much an alpha dropout leaves out: of each element 0 or 1, if what is kept and what is left out are torch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drops, self.of_channels = nn.Linear(8, 8), nn.AlphaDropout(0.3), nn.FeatureAlphaDropout(0.3)
+
+    def forward(self, x):
+        h = self.layer(x) + 4
+        scale, low = (0.7 * (1 + 0.3 * 1.7580993408473766**2)) ** -0.5, -1.7580993408473766
+        kept, left = scale * h - scale * low * 0.3, scale * low - scale * low * 0.3
+        shares = [((dropped - kept) / (left - kept)) for dropped in (self.drops(h), self.of_channels(h))]
+        return sum(share.mean() + (share - share.square()).square().sum() for share in shares)
+
+
+def alpha_dropout():
+    torch.manual_seed(1)
+    batch = {"x": torch.randn(16, 200, 8)}
+    check.write_batch(suite.dir / "shares.safetensors", batch)
+    for exporter in exporting.EXPORTERS:
+        path = suite.dir / f"shares-{exporter}.onnx"
+        with silent():
+            zero_compile.export(LeavesOut(), batch, path, exporter=exporter, check=False)  # of nothing left out all gradients are 0
+        plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=16", "--lr", 0)
+        share = suite.train(plan, f"{path}-run", "--data", suite.dir / "shares.safetensors", "--steps", 1)[0]["loss"]
+        expect(abs(share - 0.6) < 0.05, f"{share} of 2 * 0.3 left out by {exporter}")
 
 
 class Attends(torch.nn.Module):
@@ -404,5 +461,5 @@ suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(na
            if not any(word in name for word in NOT_IN[exporter])])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
-suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers, named)])
+suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers, projected, alpha_dropout, named)])
 suite.finish()

@@ -1,7 +1,8 @@
-//===- Training.cpp - optimizers of ai.onnx.preview.training --------------------===//
+//===- Training.cpp - optimizers of ai.onnx.preview.training, buffers -----------===//
 //
 // Adam, Adagrad and Momentum of version 1 as plain arithmetic. Inputs: rate R, step T, then all tensors, all gradients,
-// all states of a kind; outputs: all new tensors, then the new states.
+// all states of a kind; outputs: all new tensors, then the new states. And what `zero export` writes of the buffers
+// that a forward pass changes.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Expr.h"
@@ -88,6 +89,23 @@ void momentum(Node &node) {
   }
 }
 
+/// y, then pairs of an initializer and what it is from the next step on; y again, whose use keeps the changes in the
+/// program. Evaluation changes nothing.
+void assign(Node &node) {
+  if (node.numInputs() % 2 == 0)
+    return node.invalid("input " + std::to_string(node.numInputs() - 1) + " is an initializer without a new value");
+  for (unsigned i = 1; i < node.numInputs() && !node.failed(); i += 2) {
+    if (!node.isInitializer(i) || !node.has(i + 1))
+      return node.invalid("inputs " + std::to_string(i) + " and " + std::to_string(i + 1) +
+                          " are not an initializer and its new value");
+    if (node.input(i).getType() != node.input(i + 1).getType())
+      return node.invalid("'" + node.proto.input(i) + "' has another type than its new value");
+    if (!node.options().forwardOnly && node.readState(i))
+      node.assignState(i, node.input(i + 1));
+  }
+  node.set(node.input(0));
+}
+
 } // namespace
 
 void zc::importer::addTrainingHandlers(HandlerTable &table) {
@@ -95,4 +113,5 @@ void zc::importer::addTrainingHandlers(HandlerTable &table) {
   table.add(domain, "Adam", {1, 6, -1, adam});
   table.add(domain, "Adagrad", {1, 5, -1, adagrad});
   table.add(domain, "Momentum", {1, 5, -1, momentum});
+  table.add("zero", "Assign", {1, 1, -1, assign});
 }

@@ -11,6 +11,10 @@ Parameters::Parameters(ModelFile &file, const ImportOptions &options, OpBuilder 
       builder(builder) {
   for (const onnxpb::Tensor &tensor : file.graph().initializer())
     initializers[tensor.name()] = &tensor;
+  for (const onnxpb::Node &node : file.graph().node())
+    if (node.domain() == "zero" && node.op_type() == "Assign")
+      for (int i = 1; i < node.input_size(); i += 2)
+        assigned.insert(node.input(i));
 }
 
 Status Parameters::resolveOptions() {
@@ -20,7 +24,7 @@ Status Parameters::resolveOptions() {
 
 bool Parameters::isConstant(const onnxpb::Tensor &tensor) const {
   auto dtype = dtypeOfOnnx(tensor.data_type());
-  if (!dtype)
+  if (!dtype || assigned.contains(tensor.name()))
     return false;
   HostTensor probe;
   probe.dtype = *dtype;

@@ -8,6 +8,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace zc::importer {
 
 /// The model's initializers and other stored tensors: each that the program reads becomes a graph.parameter whose bytes
@@ -22,8 +24,8 @@ public:
 
   /// The initializer of that name, or null.
   const onnxpb::Tensor *find(llvm::StringRef name) const { return initializers.lookup(name); }
-  /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling; all other
-  /// floats may turn out to be trained.
+  /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling, if no step
+  /// changes them; all other floats may turn out to be trained.
   bool isConstant(const onnxpb::Tensor &tensor) const;
   /// The initializer's value, through its tie.
   Result<mlir::Value> read(const std::string &name, mlir::Location loc);
@@ -48,6 +50,7 @@ private:
   mlir::OpBuilder &builder;
   graph::ProgramOp program;
   InitializerMap initializers;
+  llvm::StringSet<> assigned; ///< by nodes
   Ties ties;
   llvm::StringMap<TensorInfo> stored; ///< what became a parameter
   llvm::StringMap<graph::ParameterOp> declared;

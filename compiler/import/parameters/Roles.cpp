@@ -306,7 +306,7 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
   Judge judge(module, options, origins, parameterBytes);
   for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
     StringRef name = parameter.getSymName();
-    if (!judge.isRead(name)) {
+    if (!judge.isRead(name) && !judge.isState(name)) {
       parameter.erase();
       continue;
     }

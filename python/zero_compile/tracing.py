@@ -1,0 +1,53 @@
+"""What is known while a model is traced: the value of TorchScript's trace that a tensor stands for, which may be given another, and where the model says no_grad."""
+import contextlib
+import os
+import sys
+
+from .errors import need
+
+
+@contextlib.contextmanager
+def paused():
+    """What is computed here is in no trace."""
+    torch = need("torch", "exporting")
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
+
+
+def rebind(tensor, traced):
+    """From here on `tensor` is in the trace what `traced` is now."""
+    torch = need("torch", "exporting")
+    torch._C._set_value_trace(tensor, torch._C._get_value_trace(traced))
+
+
+class NoGrad:
+    """How many torch.no_grad of the model's own it is in, torch's modules and distributions with it: torch.export itself uses them while it traces."""
+    depth = 0
+
+    @classmethod
+    @contextlib.contextmanager
+    def counted(cls, torch):
+        enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
+        inside = os.path.dirname(torch.__file__) + os.sep
+        models = tuple(inside + room + os.sep for room in ("nn", "distributions"))
+
+        def count(method, step):
+            def counting(*arguments):
+                frame = sys._getframe(1)
+                while frame and frame.f_code.co_filename.endswith("contextlib.py"):  # as a decorator, in a stack
+                    frame = frame.f_back
+                if frame and (not frame.f_code.co_filename.startswith(inside) or frame.f_code.co_filename.startswith(models)):
+                    cls.depth += step
+                return method(*arguments)
+            return counting
+
+        cls.depth = 0
+        torch.no_grad.__enter__, torch.no_grad.__exit__ = count(enter, 1), count(leave, -1)
+        try:
+            yield
+        finally:
+            torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
