@@ -50,6 +50,66 @@ def stand_ins(torch):
     return {torch.autograd.grad: grad}
 
 
+def of_steps(torch):
+    """What stands for functions whose derivative has none in its turn here: their steps, for losses that take gradients."""
+    functional = torch.nn.functional
+
+    def normalized(x, dims, eps):
+        centred = x - x.mean(dims, keepdim=True)
+        return centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
+
+    def scaled(x, weight, bias):
+        x = x if weight is None else x * weight
+        return x if bias is None else x + bias
+
+    def of_channels(value, x):
+        return value if value is None else value.reshape(-1, *[1] * (x.dim() - 2))
+
+    def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+        return scaled(normalized(input, list(range(-len(normalized_shape), 0)), eps), weight, bias)
+
+    def rms_norm(input, normalized_shape, weight=None, eps=None):
+        dims = list(range(-len(normalized_shape), 0))
+        return scaled(input * (input.square().mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)).rsqrt(), weight, None)
+
+    def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+        groups = normalized(input.reshape(input.shape[0], num_groups, -1), [-1], eps)
+        return scaled(groups.reshape(input.shape), of_channels(weight, input), of_channels(bias, input))
+
+    def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+        if not use_input_stats or running_mean is not None:
+            return NotImplemented
+        return scaled(normalized(input, list(range(2, input.dim())), eps), of_channels(weight, input), of_channels(bias, input))
+
+    def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+        if dim is None or dtype is not None:
+            return NotImplemented
+        centred = input - input.detach().amax(dim, keepdim=True)
+        return centred - centred.exp().sum(dim, keepdim=True).log()
+
+    def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+        if weight is not None or (size_average, reduce) != (None, None) or label_smoothing or target.is_floating_point():
+            return NotImplemented
+        counts, dim = target != ignore_index, 1 if input.dim() > 1 else 0
+        each = -log_softmax(input, dim).gather(dim, target.clamp(min=0).unsqueeze(dim)).squeeze(dim)
+        each = torch.where(counts, each, torch.zeros_like(each))
+        return each.sum() / counts.sum() if reduction == "mean" else each.sum() if reduction == "sum" else each
+
+    def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+        if dropout_p or enable_gqa:
+            return NotImplemented
+        scores = query @ key.transpose(-2, -1) * (int(query.shape[-1]) ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(int(query.shape[-2]), int(key.shape[-2]), dtype=torch.bool).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
+        return scores.softmax(-1) @ value
+
+    return {functional.layer_norm: layer_norm, functional.rms_norm: rms_norm, functional.group_norm: group_norm, functional.instance_norm: instance_norm,
+            functional.log_softmax: log_softmax, functional.cross_entropy: cross_entropy, functional.scaled_dot_product_attention: attention,
+            torch.log_softmax: log_softmax, torch.Tensor.log_softmax: log_softmax}
+
+
 def write(proto):
     """The operators as ONNX's Gradient, in onnx.ModelProto `proto`, whose initializers have their names."""
     onnx, graph = need("onnx", "exporting"), proto.graph

@@ -48,7 +48,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
     state.refuse(model)
-    drawn, own = try_out(wrapper, batch, notes)
+    drawn, own, takes = try_out(wrapper, batch, notes)
     first, problems, fixed, drawn = None, [], [], [] if getattr(loss, "is_fixed", False) else drawn
     if drawn:
         notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
@@ -59,12 +59,12 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
         raise ZeroError(USAGE, f'there is no exporter "{exporter}"', help="exporters: " + ", ".join(EXPORTERS))
     said = []  # of what is fixed: each place once
     for name, keeps in ATTEMPTS:
-        if exporter not in (None, name) or keeps and not fixed:
+        if exporter not in (None, name) or keeps and not fixed or takes and name == "dynamo" and exporter is None:
             continue
         try:
             fixed.clear()
             with functions.traced(own), whole.kept(model, loss) if keeps else contextlib.nullcontext():
-                proto = trace(name, wrapper, traced, fixed_batch, fixed)
+                proto = trace(name, wrapper, traced, fixed_batch, fixed, bool(takes))
             for place in fixed:
                 if place not in said:
                     notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
@@ -187,7 +187,7 @@ def try_out(wrapper, batch, notes):
         twin = checking.duplicate(wrapper)
         versions = {id(b): (b, b._version) for b in [*twin.buffers(), *twin.parameters()]}  # held, so that no other gets its id
         try:
-            with draws.watched() as drawn, functions.watched() as own, state.refusing():
+            with draws.watched() as drawn, functions.watched() as own, state.refusing() as takes:
                 twin(*batch.values())
             changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
             wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed)
@@ -210,7 +210,7 @@ def try_out(wrapper, batch, notes):
         raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or changed)[:8])),
                         help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step" if of_parameters else
                         "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
-    return list(dict.fromkeys(drawn)), own
+    return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes))
 
 
 def changed_state(model, after, versions):
@@ -326,7 +326,7 @@ def size(module):
     return sum(p.numel() * p.element_size() for p in module.parameters())
 
 
-def trace(exporter, wrapper, batch, fixed_batch, fixed):
+def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     moving = {name for name, _ in wrapper.named_buffers()} | {f"{INNER}.{name}" for name in wrapper.carried}
@@ -335,7 +335,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed):
         file = os.path.join(folder, "traced.onnx")
         try:
             wrapper.gives_state = bool(wrapper.carried)
-            with quiet() as said, state.kept(wrapper), rewriting.traced():
+            with quiet() as said, state.kept(wrapper), rewriting.traced(takes_gradients):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             wrapper.gives_state = False

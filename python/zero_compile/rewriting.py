@@ -13,15 +13,15 @@ from .tracing import NoGrad
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
 
 @contextlib.contextmanager
-def traced():
-    """A context to trace a model in."""
+def traced(takes_gradients=False):
+    """A context to trace a model in, whose loss takes gradients itself or not."""
     torch = need("torch", "exporting")
     distribution = torch.distributions.Distribution
     validates = distribution._validate_args
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        with NoGrad.counted(torch), attention_within(torch), answering(torch):
+        with NoGrad.counted(torch), attention_within(torch), stateless(torch), answering(torch, takes_gradients):
             yield
     finally:
         distribution.set_default_validate_args(validates)
@@ -52,6 +52,17 @@ def attention_within(torch):
         functional.scaled_dot_product_attention = real
 
 
+@contextlib.contextmanager
+def stateless(torch):
+    """torch.func.functional_call refuses while anything is traced, of which it knows no harm."""
+    tracing, own = torch.jit.is_tracing, torch.nn.utils.stateless.__file__
+    torch.jit.is_tracing = lambda: tracing() and sys._getframe(1).f_code.co_filename != own
+    try:
+        yield
+    finally:
+        torch.jit.is_tracing = tracing
+
+
 def attention(torch):
     """What stands for scaled_dot_product_attention with a dropout, which exporters lose."""
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
@@ -69,7 +80,7 @@ def attention(torch):
     return scaled_dot_product_attention
 
 
-def answering(torch):
+def answering(torch, takes_gradients):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
@@ -78,6 +89,8 @@ def answering(torch):
     for room in (convolving, derivatives, losses, matrices, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
     answers |= scattering.stand_ins(torch, picked.has)
+    if takes_gradients:
+        answers |= derivatives.of_steps(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
     writes = writing.Writes(torch)
 

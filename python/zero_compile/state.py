@@ -100,22 +100,31 @@ def refuse(model):
 
 @contextlib.contextmanager
 def refusing():
-    """Errors: what a forward pass does that no exporter has, a gradient that it takes itself, and packed sequences (unsupported)."""
+    """Errors: what a forward pass does that no exporter has: packed sequences, draws without a derivative here (unsupported). Gives a list of the places
+    where it takes a gradient."""
     from torch.overrides import TorchFunctionMode
-    torch = need("torch", "exporting")
+    torch, takes = need("torch", "exporting"), []
 
     class Refuses(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             if getattr(function, "__name__", "") == "_pack_padded_sequence":
                 raise ZeroError(UNSUPPORTED, f"a packed sequence ({place(torch, sys._getframe(1))}), whose shape depends on the lengths",
                                 help="whole sequences, and what counts by a mask or a gather: out[torch.arange(out.shape[0]), lengths - 1]")
-            if function in (torch.autograd.grad, torch.Tensor.backward):
-                raise ZeroError(UNSUPPORTED, f"the loss takes a gradient itself ({function.__name__} at {place(torch, sys._getframe(1))}), which exporters have not",
-                                help="write the derivative out, or as a quotient of differences: (f(x + h) - f(x - h)) / (2 * h)")
+            if getattr(function, "__name__", "") in ("_standard_gamma", "_sample_dirichlet", "poisson", "binomial"):
+                raise ZeroError(UNSUPPORTED, f"draws of a Gamma, Beta, Dirichlet, Poisson or binomial distribution ({place(torch, sys._getframe(1))}), which no graph has",
+                                help="what normal or uniform numbers make: LogNormal, Kumaraswamy in the place of Beta, a softmax of normal numbers in that of Dirichlet")
+            if function is torch.Tensor.backward:
+                raise ZeroError(UNSUPPORTED, f"the loss takes a gradient itself (backward at {place(torch, sys._getframe(1))}), into what no export has",
+                                help="torch.autograd.grad(loss, inputs, create_graph=True), which gives it as tensors")
+            if function is torch.autograd.grad:
+                takes.append(place(torch, sys._getframe(1)))
+                if (kwargs or {}).get("is_grads_batched"):
+                    raise ZeroError(UNSUPPORTED, f"gradients of a batch of outputs at once (is_grads_batched at {takes[-1]}), which exporters have not",
+                                    help="one after the other: torch.autograd.grad(outputs[:, i].sum(), inputs, create_graph=True)")
             return function(*args, **kwargs or {})
 
     with Refuses():
-        yield
+        yield takes
 
 
 def place(torch, frame):

@@ -285,6 +285,15 @@ TEST(Fast, crossEntropy) {
     });
 }
 
+/// A loss near 0 has digits of its own, whatever the logits' rounding leaves of log sum e^x.
+TEST(Fast, crossEntropyNearZero) {
+  Value x = f32({2, 4}, {160, 150, 150, 150, 149, 161, 150, 150}), labels = i64({2}, {0, 1});
+  TensorType rows{DType::f32, {2}}, scalar{DType::f32, {}};
+  double loss = must(run({"cross_entropy", {x, labels}, {Value(scalar), Value(rows)}}))[0].get(0);
+  double expected = (std::log1p(3 * std::exp(-10)) + std::log1p(2 * std::exp(-11) + std::exp(-12))) / 2;
+  EXPECT_NEAR(loss / expected, 1, 1e-3);
+}
+
 TEST(Fast, crossEntropyGradientMayOverwriteLogits) {
   Value x = random(DType::f32, {3, 50}, 1), labels = i64({3}, {4, 49, 0}), lse = f32({3}, {4, 4, 4}),
         grad = f32({}, {1});

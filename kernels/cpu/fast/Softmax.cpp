@@ -6,7 +6,10 @@
 
 #include "kernels/cpu/fast/Simd-inl.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
@@ -18,10 +21,12 @@ template <typename T> HWY_INLINE float sumExp(const T *x, int64_t n, float top) 
                            HWY_ATTR { return keepFirst(expV(hn::Sub(loadPart(x + i, count), shift)), count); });
 }
 
-/// log sum e^x. Infinite maxima go as in the plain kernel: +inf and NaN give NaN, -inf gives NaN.
-template <typename T> void lseRow(const T *x, int64_t n, float *lse) {
-  float top = maxOf(x, n);
-  *lse = top + std::log(sumExp(x, n, top));
+/// The loss of a row, and log sum e^x. Infinite maxima go as in the plain kernel: +inf and NaN give NaN, -inf gives
+/// NaN. The loss is not lse - x[label]: of one that is near 0 that would leave what the rounding of large logits does.
+template <typename T> float lossRow(const T *x, int64_t n, int64_t label, float *lse) {
+  const float top = maxOf(x, n), logSum = std::log(sumExp(x, n, top));
+  *lse = top + logSum;
+  return top - load(x[label]) + logSum;
 }
 
 template <typename T> void softmaxRow(const T *x, T *y, int64_t n, bool logarithm, bool zeroMasked) {
@@ -60,8 +65,9 @@ template <typename T> void lossGradRow(const T *x, T *d, int64_t n, float lse, i
   d[label] = store<T>((std::exp(atLabel - lse) - 1) * factor);
 }
 
-void lseTyped(DType type, const void *x, int64_t n, float *lse) {
-  withFast(type, [&](auto tag) { lseRow(static_cast<const TypeOf<decltype(tag)> *>(x), n, lse); });
+float lossTyped(DType type, const void *x, int64_t n, int64_t label, float *lse) {
+  return withFast(type,
+                  [&](auto tag) { return lossRow(static_cast<const TypeOf<decltype(tag)> *>(x), n, label, lse); });
 }
 void softmaxTyped(DType type, const void *x, void *y, int64_t n, bool logarithm, bool zeroMasked) {
   withFast(type, [&](auto tag) {
@@ -92,7 +98,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/cpu/fast/Labels.h"
 
 namespace zc::cpu {
-HWY_EXPORT(lseTyped);
+HWY_EXPORT(lossTyped);
 HWY_EXPORT(softmaxTyped);
 HWY_EXPORT(softmaxGradTyped);
 HWY_EXPORT(lossGradTyped);
@@ -150,7 +156,7 @@ struct LabelledRows {
 template <typename Body>
 Prepared prepareLabelled(const KernelSpec &spec, const Result<CrossEntropyShape> &read, size_t labelsAt, Body body) {
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isFast(read->dtype) || read->stat != DType::f32)
+  if (!isFast(read->dtype) || read->stat != DType::f32 || read->classes < 1)
     return decline();
   return withFast(read->dtype, [&](auto tag) {
     return withIndex(read->label, [&](auto labelTag) {
@@ -172,15 +178,17 @@ Prepared prepareCrossEntropy(const KernelSpec &spec) {
     const CrossEntropyShape &s = rows.s;
     void *const *operands = rows.operands;
     float *lse = as<float>(operands[3]);
-    parallelRanges(rows.threads, s.rows, 1, [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r)
-        HWY_DYNAMIC_DISPATCH(lseTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes, lse + r);
+    std::array<double, 256> sums{}; // of runs of rows, which are the same whatever the threads
+    const int64_t run = (s.rows + int64_t(sums.size()) - 1) / int64_t(sums.size());
+    parallelRanges(rows.threads, int64_t(sums.size()), 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin * run; r < std::min(end * run, s.rows); ++r) {
+        const bool counts = labels[r] != s.ignoreIndex;
+        float loss = HWY_DYNAMIC_DISPATCH(lossTyped)(s.dtype, row<T>(operands[0], r, s.classes), s.classes,
+                                                     counts ? int64_t(labels[r]) : 0, lse + r);
+        sums[static_cast<size_t>(r / run)] += counts ? loss : 0;
+      }
     });
-    double loss = 0; // in row order, whatever the threads
-    for (int64_t r = 0; r < s.rows; ++r)
-      if (labels[r] != s.ignoreIndex)
-        loss += static_cast<double>(lse[r]) - load(row<T>(operands[0], r, s.classes)[labels[r]]);
-    *as<float>(operands[2]) = static_cast<float>(loss / rows.divisor());
+    *as<float>(operands[2]) = static_cast<float>(std::accumulate(sums.begin(), sums.end(), 0.0) / rows.divisor());
   });
 }
 
