@@ -3,6 +3,7 @@
 #   test/run.sh                 all suites below, in this order
 #   test/run.sh --quick         format, unit and lit on the Release build
 #   test/run.sh --full          all suites and cuda, and in them all cases of which otherwise some are drawn, however long it takes
+#                               (each day others; scripts say how many, and by which ZC_SEED: with it they draw the same again)
 #   test/run.sh SUITE...        only these
 #   test/run.sh --build SUITE...  builds what tsan, asan or fuzz need, and tests nothing
 #

@@ -161,9 +161,13 @@ def names_of_all_kinds():
 
 def outputs_that_cannot_be():
     """92"""
-    refused((6,), "not a directory", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", MODEL / "run")
-    refused((6,), "not a directory", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", file("taken", "mine"))
-    refused((USAGE,), "would overwrite the input", "zero-run", PLAN, "--data", INPUTS, "--steps", 1, "--out", MODEL)
+    own = file("own/model.onnx", MODEL.read_bytes())  # which no other case reads
+    for beside in suite.dir.glob("ts17.onnx.*"):
+        file(f"own/{beside.name}", beside.read_bytes())
+    plan = suite.compile(own, own.with_suffix(".plan"))
+    refused((6,), "not a directory", "zero-run", plan, "--data", INPUTS, "--steps", 1, "--out", own / "run")
+    refused((6,), "not a directory", "zero-run", plan, "--data", INPUTS, "--steps", 1, "--out", file("taken", "mine"))
+    refused((USAGE,), "would overwrite the input", "zero-run", plan, "--data", INPUTS, "--steps", 1, "--out", own)
     other = suite.dir / "other"
     file("other/mine.txt", "mine")
     if train(PLAN, other, "--data", INPUTS)[0] or train(PLAN, other, "--data", INPUTS, "--overwrite")[0]:

@@ -159,7 +159,7 @@ def resumed():
 
 
 def refusals():
-    plan = PLANS["fp32"]
+    plan = compiled("refusals", "--precision", "fp32")  # of its own: it is given as an output
     bench = lambda *args, code: suite.tool("zero-run", "bench-machine", *args, code=code)
     bench("--rounds", 1, code=2)
     bench(plan, "--nvme-dir", suite.dir, code=2)
