@@ -101,7 +101,8 @@ def step_of(twin, batch):
     if loss.requires_grad:
         loss.backward()
     (inner,) = twin.children()
-    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner.named_parameters() if p.requires_grad}
+    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner.named_parameters()
+                 if p.requires_grad and name not in twin.carried}
     return float(loss.detach()), gradients
 
 

@@ -71,7 +71,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             said += fixed
             if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
                 raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
-            details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, model, batch))
+            details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, batch))
             restore_buffers(proto, model, wrapper.carried)
             derivatives.write(proto)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
@@ -190,7 +190,7 @@ def try_out(wrapper, batch, notes):
             with draws.watched() as drawn, functions.watched() as own, state.refusing() as takes:
                 twin(*batch.values())
             changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
-            wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed)
+            wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed, lambda: reached(wrapper, batch))
             del twin, versions  # as large as the model
             changed = [name for name in changed or written_to(wrapper, batch) if name not in wrapper.carried]
             if not changed:
@@ -239,7 +239,7 @@ def written_to(wrapper, batch):
                 not torch.allclose(p * 3, now[name], rtol=0, atol=0, equal_nan=True)]
 
 
-def reached(wrapper, model, batch):
+def reached(wrapper, batch):
     """Names of the parameters that a backward pass reaches."""
     twin = checking.duplicate(wrapper)
     twin(*batch.values()).backward()

@@ -34,11 +34,12 @@ def tensors(model):
     return {**dict(model.named_buffers()), **dict(model.named_parameters())}
 
 
-def carried(model, after, changed):
+def carried(model, after, changed, reached):
     """Of the names `changed` by a forward pass, after which the model is `after`: those that may go from step to step, buffers and parameters without a
-    gradient of one shape and type."""
+    gradient of one shape and type. `reached()`: the names of those that have one."""
     before, after = tensors(model), tensors(after)
-    return [name for name in changed if not before[name].requires_grad and (before[name].shape, before[name].dtype) == (after[name].shape, after[name].dtype)]
+    with_gradient = reached() if any(before[name].requires_grad for name in changed) else ()
+    return [name for name in changed if not (before[name].requires_grad and name in with_gradient) and (before[name].shape, before[name].dtype) == (after[name].shape, after[name].dtype)]
 
 
 def put(model, name, value):

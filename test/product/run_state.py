@@ -79,7 +79,21 @@ def with_teacher(m):
     m.register_buffer("centre", torch.zeros(4))
 
 
-MODELS = {"normed": (normed, with_norms), "averaged": (averaged, with_averages), "quantized": (quantized, with_book), "taught": (taught, with_teacher)}
+def valued(h, given):
+    """Deep Q-learning: what the values are compared with follows them, and gets no gradient though it might."""
+    m, action = given["model"], given["labels"][:, None] % 4
+    with torch.no_grad():
+        for own, slow in zip(m.student.parameters(), m.teacher.parameters()):
+            slow.data.copy_(0.9 * slow.data + 0.1 * own.data)
+        target = given["image"][:, 0, 0, 0] + 0.9 * m.teacher(h[:, 1]).gather(1, m.student(h[:, 1]).argmax(1, keepdim=True)).squeeze(1)
+    return functional.smooth_l1_loss(m.student(h[:, 0]).gather(1, action).squeeze(1), target)
+
+
+def with_target(m):
+    m.student, m.teacher = nn.Linear(8, 4), nn.Linear(8, 4)
+
+
+MODELS = {"valued": (valued, with_target), "normed": (normed, with_norms), "averaged": (averaged, with_averages), "quantized": (quantized, with_book), "taught": (taught, with_teacher)}
 
 
 def made(name):
