@@ -106,34 +106,34 @@ template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &
   ZC_RETURN_IF_ERROR(read.status());
   if (read->n > INT32_MAX || read->count > INT32_MAX)
     return cpu::wrongSpec(spec, "fewer than 2^31 rows and indices");
-  return withIndex(read->index, [&](auto indexTag) {
-    return withElement(read->dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return launching<Target>(spec, [s = *read, bytes = spec.operands.back().numBytes(), isOnto = cpu::addsOnto(spec),
-                                      result = spec.numInputs](void *const *operands, const auto &launch) {
-        if (isOnto)
-          launch.copy(operands[result], operands[2], bytes);
-        else
-          launch.zero(operands[result], bytes);
-        if (s.count == 0)
-          return;
-        auto *rows = static_cast<int32_t *>(launch.workspace()), *sources = rows + 2 * s.count;
+  return withElement(read->dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [s = *read, bytes = spec.operands.back().numBytes(), isOnto = cpu::addsOnto(spec),
+                                    result = spec.numInputs](void *const *operands, const auto &launch) {
+      if (isOnto)
+        launch.copy(operands[result], operands[2], bytes);
+      else
+        launch.zero(operands[result], bytes);
+      if (s.count == 0)
+        return;
+      auto *rows = static_cast<int32_t *>(launch.workspace()), *sources = rows + 2 * s.count;
+      withIndex(s.index, [&](auto indexTag) {
+        using I = TypeOf<decltype(indexTag)>;
         overElements(launch, s.count, PairsBody<I>{static_cast<const I *>(operands[1]), rows, sources, s.n, s.count});
-        launch.sortPairs(rows, sources, s.count, sources + 2 * s.count);
-        SegmentSumBody<T> body{static_cast<const T *>(operands[0]),
-                               rows + s.count,
-                               sources + s.count,
-                               static_cast<T *>(operands[result]),
-                               s.n,
-                               s.count,
-                               s.inner,
-                               isOnto};
-        if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
-          overRows(launch, s.outer * s.count, s.inner, body);
-        else
-          launch.template blocks<kElementThreads>(s.outer * s.count, body);
       });
+      launch.sortPairs(rows, sources, s.count, sources + 2 * s.count);
+      SegmentSumBody<T> body{static_cast<const T *>(operands[0]),
+                             rows + s.count,
+                             sources + s.count,
+                             static_cast<T *>(operands[result]),
+                             s.n,
+                             s.count,
+                             s.inner,
+                             isOnto};
+      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, Bf16> || std::is_same_v<T, F16>)
+        overRows(launch, s.outer * s.count, s.inner, body);
+      else
+        launch.template blocks<kElementThreads>(s.outer * s.count, body);
     });
   });
 }

@@ -94,20 +94,20 @@ template <typename Target> Prepared<Target> prepareGatherNdGrad(const KernelSpec
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(read->batch * read->slices, read->batch * read->perBatch))
     return cpu::wrongSpec(spec, "fewer than 2^31 slices and indices");
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return launching<Target>(
-          spec, [s = *read, bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
-            launch.zero(operands[2], bytes);
-            int64_t n = s.batch * s.perBatch;
-            if (n == 0 || s.inner == 0)
-              return;
-            Pairs pairs = sortedPairs(launch, n, SliceOf<I>(operands[1], s.bounds, s.perBatch, s.slices));
-            foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), s.inner,
-                     SumSources<T>());
-          });
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [index = spec.operands[1].dtype, s = *read,
+                                    bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
+      launch.zero(operands[2], bytes);
+      int64_t n = s.batch * s.perBatch;
+      if (n == 0 || s.inner == 0)
+        return;
+      const Pairs pairs = withIndex(index, [&](auto indexTag) {
+        using I = TypeOf<decltype(indexTag)>;
+        return sortedPairs(launch, n, SliceOf<I>(operands[1], s.bounds, s.perBatch, s.slices));
+      });
+      foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), s.inner,
+               SumSources<T>());
     });
   });
 }
@@ -117,20 +117,19 @@ template <typename Target> Prepared<Target> prepareGatherElementsGrad(const Kern
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(spec.operands[2].numElements(), spec.operands[1].numElements()))
     return cpu::wrongSpec(spec, "fewer than 2^31 elements");
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return launching<Target>(spec, [n = read->n, axisStride = read->axisStride, places = StridedIndex<2>(read->walk),
-                                      count = spec.operands[1].numElements(),
-                                      bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
-        launch.zero(operands[2], bytes);
-        if (count == 0)
-          return;
-        Pairs pairs =
-            sortedPairs(launch, count, ElementOf<I>{static_cast<const I *>(operands[1]), places, n, axisStride});
-        foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), 1, SumSources<T>());
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [index = spec.operands[1].dtype, n = read->n, axisStride = read->axisStride,
+                                    places = StridedIndex<2>(read->walk), count = spec.operands[1].numElements(),
+                                    bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
+      launch.zero(operands[2], bytes);
+      if (count == 0)
+        return;
+      const Pairs pairs = withIndex(index, [&](auto indexTag) {
+        using I = TypeOf<decltype(indexTag)>;
+        return sortedPairs(launch, count, ElementOf<I>{static_cast<const I *>(operands[1]), places, n, axisStride});
       });
+      foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), 1, SumSources<T>());
     });
   });
 }
@@ -150,21 +149,21 @@ template <typename Target> Prepared<Target> prepareScatterElements(const KernelS
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(spec.operands[0].numElements(), spec.operands[1].numElements()))
     return cpu::wrongSpec(spec, "fewer than 2^31 elements");
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return launching<Target>(spec, [n = read->n, axisStride = read->axisStride, reduction = read->reduction,
-                                      places = StridedIndex<2>(read->walk), count = spec.operands[1].numElements(),
-                                      bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
-        launch.copy(operands[3], operands[0], bytes);
-        if (count == 0)
-          return;
-        Pairs pairs =
-            sortedPairs(launch, count, ElementOf<I>{static_cast<const I *>(operands[1]), places, n, axisStride});
-        foldRows(launch, pairs, static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), 1,
-                 UpdateInOrder<T>{reduction});
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [index = spec.operands[1].dtype, n = read->n, axisStride = read->axisStride,
+                                    reduction = read->reduction, places = StridedIndex<2>(read->walk),
+                                    count = spec.operands[1].numElements(),
+                                    bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
+      launch.copy(operands[3], operands[0], bytes);
+      if (count == 0)
+        return;
+      const Pairs pairs = withIndex(index, [&](auto indexTag) {
+        using I = TypeOf<decltype(indexTag)>;
+        return sortedPairs(launch, count, ElementOf<I>{static_cast<const I *>(operands[1]), places, n, axisStride});
       });
+      foldRows(launch, pairs, static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), 1,
+               UpdateInOrder<T>{reduction});
     });
   });
 }
@@ -174,19 +173,19 @@ template <typename Target> Prepared<Target> prepareScatterNd(const KernelSpec &s
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(read->slices, read->tuples))
     return cpu::wrongSpec(spec, "fewer than 2^31 slices and indices");
-  return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    return withElement(spec.operands[0].dtype, [&](auto tag) {
-      using I = TypeOf<decltype(indexTag)>;
-      using T = TypeOf<decltype(tag)>;
-      return launching<Target>(
-          spec, [s = *read, bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
-            launch.copy(operands[3], operands[0], bytes);
-            if (s.tuples == 0 || s.inner == 0)
-              return;
-            Pairs pairs = sortedPairs(launch, s.tuples, SliceOf<I>(operands[1], s.bounds, s.tuples, s.slices));
-            foldRows(launch, pairs, static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), s.inner,
-                     UpdateInOrder<T>{s.reduction});
-          });
+  return withElement(spec.operands[0].dtype, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return launching<Target>(spec, [index = spec.operands[1].dtype, s = *read,
+                                    bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
+      launch.copy(operands[3], operands[0], bytes);
+      if (s.tuples == 0 || s.inner == 0)
+        return;
+      const Pairs pairs = withIndex(index, [&](auto indexTag) {
+        using I = TypeOf<decltype(indexTag)>;
+        return sortedPairs(launch, s.tuples, SliceOf<I>(operands[1], s.bounds, s.tuples, s.slices));
+      });
+      foldRows(launch, pairs, static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), s.inner,
+               UpdateInOrder<T>{s.reduction});
     });
   });
 }
