@@ -202,8 +202,8 @@ template <typename T, typename S, int V, bool centred> struct NormGradBody {
   }
 };
 
-/// Columns that one block of a column sum takes, a thread each.
-constexpr int kColumnThreads = 128;
+/// Columns that one block of a sum over rows takes, a thread each.
+constexpr int kNormColumns = 128;
 /// Part p of rows: dscale and dbias of each column, into partial[p].
 template <typename T, typename S, bool centred> struct NormColumnsBody {
   NormGradOperands<T, S, centred> of;
@@ -214,10 +214,10 @@ template <typename T, typename S, bool centred> struct NormColumnsBody {
     S mean, invStd;
   };
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    const int64_t n = of.n, tiles = (n + kColumnThreads - 1) / kColumnThreads, part = index / tiles;
+    const int64_t n = of.n, tiles = (n + kNormColumns - 1) / kNormColumns, part = index / tiles;
     const int64_t begin = of.rows * part / parts, end = of.rows * (part + 1) / parts;
-    block.forEach(kColumnThreads, [&](int64_t t) {
-      int64_t column = index % tiles * kColumnThreads + t;
+    block.forEach(kNormColumns, [&](int64_t t) {
+      int64_t column = index % tiles * kNormColumns + t;
       if (column >= n)
         return;
       double dScale = 0, dBias = 0;
@@ -292,8 +292,8 @@ void runNormGrad(const Launcher &launch, const NormGradOperands<T, S, centred> &
     joinColumns(launch, partial, sums, cut.results, cut.heldParts, parts, SumOf());
   } else {
     // Before dx, which may lie over the gradient or the input.
-    launch.template blocks<kColumnThreads>(parts * ((of.n + kColumnThreads - 1) / kColumnThreads),
-                                           NormColumnsBody<T, S, centred>{of, sums, parts});
+    launch.template blocks<kNormColumns>(parts * ((of.n + kNormColumns - 1) / kNormColumns),
+                                         NormColumnsBody<T, S, centred>{of, sums, parts});
     if (!packed)
       overRows(launch, of.rows, of.n, NormGradBody<T, S, 1, centred>{of});
     else if constexpr (sizeof(T) == 8)

@@ -60,9 +60,24 @@ ZC_HD float powerOfTwo(float x) {
 #endif
 }
 
-/// sums(row, column) += the row times the column, in order of terms; the four of a lane together, as a lane holds them.
-/// Optimised in every build (HostWarp.cpp): under sanitizers half of the time of attention's tests.
-void addProducts(const float (&rows)[16][16], const float (&columns)[8][16], float (&sums)[32][4]);
+/// What lane `lane` has of four matrices of 8 x 8 numbers of 16 bits (ldmatrix): row(i) is where row i % 8 of matrix
+/// i / 8 is. Of each it has two neighbours of row lane / 4, or where they are turned of column lane / 4.
+template <bool kTurned, typename Row> void loadLane(int lane, uint32_t (&to)[4], Row row) {
+  for (int m = 0; m < 4; ++m) {
+    uint16_t pair[2];
+    for (int k = 0; k < 2; ++k) {
+      const int along = lane % 4 * 2 + k, across = lane / 4;
+      std::memcpy(pair + k, row(m * 8 + (kTurned ? along : across)) + 2 * (kTurned ? across : along), 2);
+    }
+    to[m] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
+  }
+}
+
+/// c [16 x 8] += a [16 x 16] * b [16 x 8], the first of the two in `pair` (half 0) or the second, as lanes hold them
+/// (mma.m16n8k16); terms are added in order. Optimised in every build (HostWarp.cpp): under sanitizers half of the time
+/// of attention's tests.
+template <typename T>
+void multiplyLanes(float (&c)[32][4], const uint32_t (&a)[32][4], const uint32_t (&pair)[32][4], int half);
 
 class HostWarp {
 public:
@@ -81,32 +96,13 @@ public:
       f(lane, lane);
   }
 
-  /// Four matrices of 8 x 8 numbers of 16 bits: row(lane) is where row lane % 8 of matrix lane / 8 is. Of each, a lane
-  /// has two neighbours of row lane / 4, or where they are turned of column lane / 4.
+  /// As loadLane, of each lane.
   template <bool kTurned, typename Row> void load(Fragment &to, Row row) const {
     for (int lane = 0; lane < 32; ++lane)
-      for (int m = 0; m < 4; ++m) {
-        uint16_t pair[2];
-        for (int k = 0; k < 2; ++k) {
-          const int along = lane % 4 * 2 + k, across = lane / 4;
-          std::memcpy(pair + k, row(m * 8 + (kTurned ? along : across)) + 2 * (kTurned ? across : along), 2);
-        }
-        to.of[lane][m] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
-      }
+      loadLane<kTurned>(lane, to.of[lane], row);
   }
-
-  /// c [16 x 8] += a [16 x 16] * b [16 x 8], the first of the two in `pair` (half 0) or the second.
   template <typename T> void multiply(Held<float, 4> &c, const Fragment &a, const Fragment &pair, int half) const {
-    float rows[16][16], columns[8][16];
-    for (int lane = 0; lane < 32; ++lane)
-      for (int k = 0; k < 2; ++k) {
-        const int group = lane / 4, at = lane % 4 * 2 + k;
-        for (int m = 0; m < 4; ++m)
-          rows[group + m % 2 * 8][at + m / 2 * 8] = ofPair<T>(a.of[lane][m], k);
-        for (int m = 0; m < 2; ++m)
-          columns[group][at + m * 8] = ofPair<T>(pair.of[lane][half * 2 + m], k);
-      }
-    addProducts(rows, columns, c.of);
+    multiplyLanes<T>(c.of, a.of, pair.of, half);
   }
 
   /// Op over the four lanes that have a row of a product.
@@ -161,6 +157,17 @@ template <int T> struct Warps<HostBlock<T>> {
   static constexpr int kHeld = T / 32; ///< states that a piece of code holds
 };
 
+#if defined(__CUDACC__) || defined(ZC_FIBERS)
+/// Op over the four lanes that have a row of a product, of N numbers that each holds.
+template <typename Op, int N> __device__ void overQuadsOf(float (&held)[N]) {
+#pragma unroll
+  for (int half = 1; half < 4; half *= 2)
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+      held[n] = Op::apply(held[n], __shfl_xor_sync(0xffffffffu, held[n], half));
+}
+#endif
+
 #ifdef __CUDACC__
 class DeviceWarp {
 public:
@@ -207,13 +214,7 @@ public:
           : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
   }
 
-  template <typename Op, int N> __device__ void overQuads(Held<float, N> &x) const {
-#pragma unroll
-    for (int half = 1; half < 4; half *= 2)
-#pragma unroll
-      for (int n = 0; n < N; ++n)
-        x.of[0][n] = Op::apply(x.of[0][n], __shfl_xor_sync(0xffffffffu, x.of[0][n], half));
-  }
+  template <typename Op, int N> __device__ void overQuads(Held<float, N> &x) const { overQuadsOf<Op>(x.of[0]); }
 };
 
 class DeviceCopies {

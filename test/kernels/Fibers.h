@@ -98,39 +98,26 @@ public:
   template <typename F> void forLanes(F f) const { f(lane(), 0); }
   template <bool kTurned, typename Row> void load(Fragment &to, Row row) const {
     const auto rows = test::fibers::exchange(row(lane()));
-    for (int m = 0; m < 4; ++m) {
-      uint16_t pair[2];
-      for (int k = 0; k < 2; ++k) {
-        const int along = lane() % 4 * 2 + k, across = lane() / 4;
-        std::memcpy(pair + k,
-                    rows[static_cast<size_t>(m * 8 + (kTurned ? along : across))] + 2 * (kTurned ? across : along), 2);
-      }
-      to.of[0][m] = pair[0] | static_cast<uint32_t>(pair[1]) << 16;
-    }
+    loadLane<kTurned>(lane(), to.of[0], [&](int i) { return rows[static_cast<size_t>(i)]; });
   }
   template <typename T> void multiply(Held<float, 4> &c, const Fragment &a, const Fragment &pair, int half) const {
     struct Mine {
-      uint32_t a[4], b[2];
+      uint32_t a[4], pair[4];
     } mine;
     std::memcpy(mine.a, a.of[0], sizeof mine.a);
-    std::memcpy(mine.b, pair.of[0] + 2 * half, sizeof mine.b);
-    const auto all = test::fibers::exchange(mine);
-    for (int e = 0; e < 4; ++e) {
-      const int row = lane() / 4, lower = e / 2, column = lane() % 4 * 2 + e % 2;
-      float sum = c.of[0][e];
-      for (int k = 0; k < 16; ++k) { // a lane has two neighbours of the first eight terms and two of the others
-        const Mine &left = all[static_cast<size_t>(row * 4 + k % 8 / 2)],
-                   &right = all[static_cast<size_t>(column * 4 + k % 8 / 2)];
-        sum += ofPair<T>(left.a[k / 8 * 2 + lower], k % 2) * ofPair<T>(right.b[k / 8], k % 2);
-      }
-      c.of[0][e] = sum;
+    std::memcpy(mine.pair, pair.of[0], sizeof mine.pair);
+    uint32_t rows[32][4], columns[32][4];
+    int from = 0;
+    for (const Mine &each : test::fibers::exchange(mine)) {
+      std::memcpy(rows[from], each.a, sizeof each.a);
+      std::memcpy(columns[from++], each.pair, sizeof each.pair);
     }
+    float all[32][4] = {};
+    std::memcpy(all[lane()], c.of[0], sizeof c.of[0]);
+    multiplyLanes<T>(all, rows, columns, half);
+    std::memcpy(c.of[0], all[lane()], sizeof c.of[0]);
   }
-  template <typename Op, int N> void overQuads(Held<float, N> &x) const {
-    for (int half : {1, 2})
-      for (int n = 0; n < N; ++n)
-        x.of[0][n] = Op::apply(x.of[0][n], __shfl_xor_sync(0xffffffffu, x.of[0][n], half));
-  }
+  template <typename Op, int N> void overQuads(Held<float, N> &x) const { overQuadsOf<Op>(x.of[0]); }
 
 private:
   static int lane() { return test::fibers::thread() % 32; }

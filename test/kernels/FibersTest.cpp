@@ -1,6 +1,7 @@
 // What threads of a block read of each other's is there, in whatever order they run: the bits of a host's blocks.
 #include "test/kernels/Fibers.h"
 
+#include "kernels/Quantized.h"
 #include "test/kernels/KernelTest.h"
 #include "test/kernels/OnFibers.h"
 
@@ -56,7 +57,91 @@ TEST(Fibers, rowsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
     for (int64_t n : {768, 1001, 5000, 30000}) { // by warps, unaligned, in registers, shared
       const Value x = uniform({type, {3, n}}, 1, -3, 3);
-      expectBitsOfBlocks({"softmax", {x}, {ofType(type, {3, n})}, {{"axis", int64_t{1}}}});
+      const Call softmax{"softmax", {x}, {ofType(type, {3, n})}, {{"axis", int64_t{1}}}};
+      expectBitsOfBlocks(softmax, 2);
+      const Value y = must(runOn(blockRegistry(), softmax))[0];
+      expectBitsOfBlocks({"softmax_grad", {x, y}, {ofType(type, {3, n})}, softmax.attributes}, 2);
+    }
+}
+
+TEST(Fibers, lossesHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t n : {768, 1001, 30000}) {
+      const Value x = uniform({type, {5, n}}, 1, -3, 3), labels = i64({5}, {0, 3, -100, 767, 5}),
+                  none({DType::f32, {}});
+      const Attributes attributes = {{"ignore_index", int64_t{-100}}};
+      const Call forward{"cross_entropy", {x, labels}, {none, ofType(DType::f32, {5})}, attributes};
+      expectBitsOfBlocks(forward, 1);
+      const Value lse = must(runOn(blockRegistry(), forward))[1];
+      expectBitsOfBlocks({"cross_entropy_grad", {f32({}, {3}), x, labels, lse}, {Value(x.type)}, attributes}, 1);
+    }
+}
+
+TEST(Fibers, normsOfRowsHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t n : {768, 1001, 5000, 30000}) {
+      const TensorType row{type, {n}}, rows{type, {5, n}}, statistics{DType::f32, {5}};
+      const Value x = uniform(rows, 1, -3, 3), scale = uniform(row, 2, -1, 1), bias = uniform(row, 3, -1, 1);
+      const Attributes attributes = {{"epsilon", 1e-5}, {"axis", int64_t{1}}};
+      const Call layer{"layer_norm", {x, scale, bias}, {Value(rows), Value(statistics), Value(statistics)}, attributes};
+      const Call rms{"rms_norm", {x, scale}, {Value(rows), Value(statistics)}, attributes};
+      expectBitsOfBlocks(layer, 1);
+      expectBitsOfBlocks(rms, 1);
+      const auto made = must(runOn(blockRegistry(), layer));
+      expectBitsOfBlocks({"layer_norm_grad",
+                          {uniform(rows, 4, -1, 1), x, scale, made[1], made[2]},
+                          {Value(rows), Value(row), Value(row)},
+                          attributes},
+                         1);
+    }
+}
+
+TEST(Fibers, reductionsHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t n : {100, 3000, 20000}) { // of a warp, of a block, in parts
+      const Value x = uniform({type, {3, n}}, 1, -3, 3);
+      expectBitsOfBlocks({"reduce_sum", {x}, {ofType(type, {3})}, {{"axes", Ints{1}}}}, 1);
+    }
+}
+
+TEST(Fibers, normsOfChannelsHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (bool isLast : {false, true}) {
+      const TensorType of{type, {3}}, statistics{DType::f32, {3}};
+      const Value x = uniform({type, isLast ? Ints{2, 700, 3} : Ints{2, 3, 700}}, 1, -3, 3),
+                  g = uniform(x.type, 2, -1, 1), scale = uniform(of, 3, -1, 1), bias = uniform(of, 4, -1, 1);
+      Attributes attributes = {{"epsilon", 1e-5}};
+      if (isLast)
+        attributes["channels_last"] = int64_t{1};
+      const Call forward{
+          "batch_norm", {x, scale, bias}, {Value(x.type), Value(statistics), Value(statistics)}, attributes};
+      expectBitsOfBlocks(forward, 1);
+      const auto made = must(runOn(blockRegistry(), forward));
+      expectBitsOfBlocks(
+          {"batch_norm_grad", {g, x, scale, made[1], made[2]}, {Value(x.type), Value(of), Value(of)}, attributes}, 1);
+    }
+}
+
+TEST(Fibers, quantizedBlocksHaveTheBitsOfBlocks) {
+  for (int64_t bits : {4, 8})
+    for (int64_t block : {64, 100, 2048}) { // in a warp, element by element, over warps
+      const int64_t n = 5000;
+      const Value x = uniform({DType::bf16, {n}}, 1, -1, 1), left = uniform({DType::bf16, {n}}, 2, -0.01, 0.01);
+      const QuantizedPiece piece{n, bits, block};
+      const Value q({DType::u8, {piece.bytes()}});
+      const Attributes attributes = {{"bits", bits}, {"block", block}};
+      Call quantize{"quantize", {x}, {q, left}, attributes};
+      quantize.attributes["beta"] = 0.5;
+      expectBitsOfBlocks(quantize, 1);
+      const Value one = must(runOn(blockRegistry(), quantize))[0];
+      Value sources({DType::u8, {2 * piece.bytes()}});
+      for (int64_t source : {0, 1})
+        std::memcpy(static_cast<char *>(sources.data()) + source * piece.bytes(), one.data(),
+                    static_cast<size_t>(piece.bytes()));
+      Call again{"dequantize_sum_quantize", {sources}, {q}, attributes};
+      again.attributes["sources"] = int64_t{2};
+      again.attributes["elements"] = n;
+      expectBitsOfBlocks(again, 1);
     }
 }
 

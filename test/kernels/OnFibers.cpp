@@ -1,21 +1,27 @@
-// Some families whose threads work together, with a fiber for each thread; of all, compiling would take minutes.
+// Families whose threads work together, with a fiber for each thread; of several kernels that have one body, one.
 #include "test/kernels/Fibers.h"
 
 #include "kernels/cuda/Attention.h"
-#include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Rows.h"
 #include "kernels/cuda/Update.h"
 #include "test/kernels/OnFibers.h"
 
 namespace zc::test {
 
+void addRowsOnFibers(cuda::HostKernelRegistry &kernels) {
+  using Fibers = cuda::OnHost<cuda::OnFibers>;
+  kernels.add("softmax", cuda::prepareSoftmax<Fibers, false>);
+  kernels.add("softmax_grad", cuda::prepareSoftmaxGrad<Fibers, false>);
+  kernels.add("norm_partial", cuda::prepareNormPartial<Fibers>);
+  cuda::addCrossEntropy<Fibers>(kernels);
+  cuda::addAttentions<Fibers>(kernels);
+}
+
 const KernelRegistry &fiberRegistry() {
   static const KernelRegistry all = [] {
-    using Fibers = cuda::OnHost<cuda::OnFibers>;
     cuda::HostKernelRegistry kernels;
-    cuda::addRows<Fibers>(kernels);
-    cuda::addAttentions<Fibers>(kernels);
-    cuda::addMetrics<Fibers>(kernels);
+    addRowsOnFibers(kernels);
+    addSumsOnFibers(kernels);
     KernelRegistry filled(Target::cuda);
     cuda::addAtOnce(filled, kernels);
     return filled;
