@@ -361,16 +361,15 @@ class Recurs(nn.Module):
         return functional.cross_entropy(h.mean(1), labels) + last.square().mean() + cell.square().mean()
 
 
-def dropout_between_layers():
+def dropout_between_layers(exporter):
     """3 of them between layers, one of channels: exported, compared without, and drawn."""
     torch.manual_seed(1)
     batch = {"x": torch.randn(4, 7, 8), "labels": torch.tensor([0, 2, 1, 4])}
-    for exporter in exporting.EXPORTERS:
-        path = suite.dir / f"recurs-{exporter}.onnx"
-        with silent():
-            zero_compile.export(Recurs(), batch, path, exporter=exporter)
-        drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
-        expect(len(drops) == 4, f"{len(drops)} of 4 dropouts by {exporter}")
+    path = suite.dir / f"recurs-{exporter}.onnx"
+    with silent():
+        zero_compile.export(Recurs(), batch, path, exporter=exporter)
+    drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+    expect(len(drops) == 4, f"{len(drops)} of 4 dropouts")
 
 
 class Projects(nn.Module):
@@ -440,26 +439,30 @@ class Attends(torch.nn.Module):
         return functional.cross_entropy(self.outer(q.mean((1, 2))), labels)
 
 
-def dropout_of_attention():
+def dropout_of_attention(exporter):
     torch.manual_seed(1)
     batch, real = {"x": torch.randn(2, 4, 8), "labels": torch.tensor([0, 2])}, functional.scaled_dot_product_attention
     check.write_batch(suite.dir / "attends.safetensors", batch)
-    for exporter in exporting.EXPORTERS:
-        path, losses = suite.dir / f"attends-{exporter}.onnx", []
-        with silent():
-            zero_compile.export(Attends(), batch, path, exporter=exporter)
-        expect(functional.scaled_dot_product_attention is real, "torch's function is another afterwards")
-        drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
-        expect(len(drops) == 5, f"{len(drops)} of 5 dropouts by {exporter}")
-        for seed in (1, 1, 2):
-            plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=2", "--seed", seed)
-            losses += [suite.train(plan, f"{path}-{len(losses)}", "--data", suite.dir / "attends.safetensors", "--steps", 1)[0]["loss"]]
-        expect(losses[0] == losses[1] != losses[2], losses)
+    path, losses = suite.dir / f"attends-{exporter}.onnx", []
+    with silent():
+        zero_compile.export(Attends(), batch, path, exporter=exporter)
+    expect(functional.scaled_dot_product_attention is real, "torch's function is another afterwards")
+    drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+    expect(len(drops) == 5, f"{len(drops)} of 5 dropouts")
+    for seed in (1, 1, 2):
+        plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=2", "--seed", seed)
+        losses += [suite.train(plan, f"{path}-{len(losses)}", "--data", suite.dir / "attends.safetensors", "--steps", 1)[0]["loss"]]
+    expect(losses[0] == losses[1] != losses[2], losses)
 
 
-suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter)) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
-           if not any(word in name for word in NOT_IN[exporter])])
+suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter))
+           for name, exporter in suite.draw([(name, exporter) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
+                                             if not any(word in name for word in NOT_IN[exporter])], len(FUNCTIONS))])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
-           for name, precision in (("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16"))])
-suite.run([(f.__name__, f) for f in (dropout_of_attention, dropout_between_layers, projected, alpha_dropout, named)])
+           for name, precision in suite.draw((("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16")), 2,
+                                             covering_values=False)])
+DROPOUTS = (dropout_of_attention, dropout_between_layers)
+suite.run([(f"{f.__name__} {exporter}", lambda f=f, exporter=exporter: f(exporter))
+           for f, exporter in suite.draw([(f, exporter) for f in DROPOUTS for exporter in exporting.EXPORTERS], len(DROPOUTS))] +
+          [(f.__name__, f) for f in (projected, alpha_dropout, named)])
 suite.finish()

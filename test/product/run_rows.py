@@ -198,9 +198,10 @@ def refused():
 
 FORMS = (by_mask, put_in, accumulated, added_at, put_at)
 suite.run([(f"{form.__name__} {exporter}", lambda form=form, exporter=exporter: routed(form, exporter=exporter))
-           for form in FORMS for exporter in ("torchscript", "dynamo") if (form, exporter) not in ((by_mask, "torchscript"),)])
+           for form, exporter in suite.draw([(form, exporter) for form in FORMS for exporter in ("torchscript", "dynamo")
+                                             if (form, exporter) not in ((by_mask, "torchscript"),)], len(FORMS))])
 suite.run([(f"{form.__name__}, 2 ranks, stage 3, {precision}", lambda form=form, precision=precision: routed(form, ranks=2, stage=3, precision=precision))
-           for form, precision in ((by_mask, "fp32"), (added_at, "fp32"), (put_at, "bf16"), (by_mask, "bf16"))])
+           for form, precision in suite.draw(((by_mask, "fp32"), (added_at, "fp32"), (put_at, "bf16"), (by_mask, "bf16")), 2, covering_values=False)])
 suite.run([(name, lambda name=name: picked(name)) for name in LOSSES] + [("cross entropy of tokens", lambda: picked("cross entropy", 3))])
 suite.run([(f"rows that are not there, {name}", lambda name=name: missing(name)) for name in MISSING])
 suite.run([("no rows", none_picked), ("norms of picked rows", refused)])

@@ -231,10 +231,12 @@ def clean_environment(place):
             "PIP_NO_INDEX": "1", "PIP_FORCE_REINSTALL": "1"}
 
 
-def five_lines(page):
+def commands(page):
+    return tuple(re.search(r"```sh\n(pip install .*?)```", (ROOT / page).read_text(), re.S)[1].replace(" && ", "\n").splitlines())
+
+
+def five_lines(lines, name):
     """The way of a stranger, as README and docs/own-model.md begin with it: as it stands, but for sizes."""
-    lines = re.search(r"```sh\n(pip install .*?)```", (ROOT / page).read_text(), re.S)[1].splitlines()
-    name = page.replace("/", "-")
     source, place = folder(f"five-{name}"), suite.dir / f"lines-{name}"
     (place / "books").mkdir(parents=True)
     (place / "books/a.txt").write_text((source / "text.txt").read_text())
@@ -250,6 +252,8 @@ def five_lines(page):
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
+PAGES = ("README.md", "docs/own-model.md")
 suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, begun_otherwise, without_programs, into_a_folder_that_is_there, as_torch, refused)] +
-          [(f"five lines of {page}", lambda p=page: five_lines(p)) for page in ("README.md", "docs/own-model.md")])
+          [(f"five lines of {' and '.join(page for page in PAGES if commands(page) == lines)}", lambda lines=lines, at=at: five_lines(lines, at))
+           for at, lines in enumerate(dict.fromkeys(map(commands, PAGES)))])  # once, where pages have the same ones
 suite.finish()
