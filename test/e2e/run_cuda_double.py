@@ -14,13 +14,14 @@ STEPS = 4
 UNSUPPORTED, BUDGET, PEER_LOST, WATCHDOG = 4, 5, 7, 11
 # What a lost GPU says: ECC, illegal address, time-out, hardware stack, launch failure, unknown; in turn.
 codes = itertools.cycle((214, 700, 702, 714, 719, 999))
+PATIENCE = ("--patience", 4, "--budget", 800)  # minutes are few where there is a GPU
 OFFLOADED = ("--offload-optimizer", "host", "--offload-param", "host")
 
 
 def checks(*parts):
     """on_gpu.py's, each of which compares bits or errors."""
     def run():
-        done = double.run_silently("-".join(parts), [sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", double.programs, "--only", *parts])
+        done = double.run_silently("-".join(parts), [sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", double.programs, *PATIENCE, "--only", *parts])
         lines = re.findall(r"^(?:ok|skip|FAIL) .*$", done.stdout, re.M)
         passed = [line for line in lines if line.startswith("ok")]
         wrong = [line for line in lines if line not in passed and not re.search("no torch to take the memory|s are gone", line)]
@@ -61,7 +62,7 @@ def asked_before():
     """Products that plans ask for, beside what cuBLASLt was asked for on GPUs (on_gpu.py's `shapes` saves it): none was refused there."""
     saved = sorted((ROOT / "test/cuda/devices").glob("*-libraries.json"))
     here = suite.dir / "choices"
-    done = double.run_silently("shapes", [sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", double.programs, "--only", "shapes", "--save", here])
+    done = double.run_silently("shapes", [sys.executable, ROOT / "test/cuda/on_gpu.py", "--bin", double.programs, *PATIENCE, "--only", "shapes", "--save", here])
     if done.returncode:
         raise Case(done.stdout[-1500:] + done.stderr[-1500:])
     asked = {choice["asked"] for file in here.iterdir() for choice in json.loads(file.read_text())["choices"]}
