@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Losses and gradient norms of every golden export against PyTorch's, within 1e-5 relative: two ranks, and one rank with two
-micro-steps; sgd, adamw, adamw with clipping; the ZeRO stages take turns. Each day others of these. The dynamic exports run at other batches and
+micro-steps; sgd, adamw, adamw with clipping; the ZeRO stages take turns, each day others. The dynamic exports run at other batches and
 another length as well, where the same tokens must give the same losses however they are cut. Vision models: exports of
 batch norm in evaluation mode are trained under --batch-norm train; running statistics are PyTorch's; stages 0 and 3 give the
 same bits."""
@@ -103,7 +103,7 @@ def running_statistics(export, world, state):
 EXPORTS = [(model, export) for model in (*MODELS, *VISION)
            for export in (*suite.exports(model), *(e for m, e in FLAGS if m == model and e not in suite.exports(model)))]
 cases = []
-for number, (export, optimizer, (world, accumulation)) in enumerate(suite.draw(itertools.product(EXPORTS, OPTIMIZERS, ((2, 1), (1, 2))), 2 * len(EXPORTS))):
+for number, (export, optimizer, (world, accumulation)) in enumerate(itertools.product(EXPORTS, OPTIMIZERS, ((2, 1), (1, 2)))):
     arguments = (*export, optimizer, world, accumulation, (SEED + number // 2) % 4)
     cases.append(("{}/{} {} W={} G={} stage {}".format(*arguments), lambda a=arguments: golden(*a)))
 for export in suite.exports("gpt2"):
