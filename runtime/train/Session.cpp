@@ -129,15 +129,15 @@ Status Session::prepareData() {
 }
 
 Status Session::prepareProducts() {
-  auto found =
-      productsInUse(job.products, isCuda(device) ? std::set<ProductShape>() : productsOf(plan, summary.threads));
+  const auto shapes = isCuda(device) ? std::set<ProductShape>() : productsOf(plan, summary.threads);
+  auto found = productsInUse(job.products, shapes);
   ZC_RETURN_IF_ERROR(found.status());
   products = std::move(*found);
   if (!products.note.empty() && ranks.firstRank() == 0)
     observer.warning(products.note);
   if (products.table)
     summary.products = counted(int64_t(products.table->size()), "product") + " as in " + products.path;
-  return checkAddresses();
+  return shapes.empty() ? Status::success() : checkAddresses();
 }
 
 /// A library that finds no room for what its threads multiply in would ask for it for ever. What is mapped once steps
@@ -146,8 +146,8 @@ Status Session::checkAddresses() const {
   constexpr uint64_t kStack = uint64_t(8) << 20;
   constexpr uint64_t kHeaps = uint64_t(256) << 20; // the allocator's, of threads that wait, read and write
   const uint64_t threads = uint64_t(summary.threads) * uint64_t(ranks.count()),
-                 products = productsOf(plan, summary.threads).empty() ? 0 : threads * addressesOfProducts();
-  if (isCuda(device) || products == 0 || canMap(memory.plannedBytes() + products + threads * kStack + kHeaps))
+                 products = threads * addressesOfProducts();
+  if (products == 0 || canMap(memory.plannedBytes() + products + threads * kStack + kHeaps))
     return Status::success();
   return makeError(Code::budget, 983,
                    "ulimit -v leaves too few addresses: the plan's arenas take " + showSize(memory.plannedBytes()) +
