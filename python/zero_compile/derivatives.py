@@ -68,10 +68,6 @@ def of_steps(torch):
     def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
         return scaled(normalized(input, list(range(-len(normalized_shape), 0)), eps), weight, bias)
 
-    def rms_norm(input, normalized_shape, weight=None, eps=None):
-        dims = list(range(-len(normalized_shape), 0))
-        return scaled(input * (input.square().mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)).rsqrt(), weight, None)
-
     def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         groups = normalized(input.reshape(input.shape[0], num_groups, -1), [-1], eps)
         return scaled(groups.reshape(input.shape), of_channels(weight, input), of_channels(bias, input))
@@ -105,7 +101,7 @@ def of_steps(torch):
             scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
         return scores.softmax(-1) @ value
 
-    return {functional.layer_norm: layer_norm, functional.rms_norm: rms_norm, functional.group_norm: group_norm, functional.instance_norm: instance_norm,
+    return {functional.layer_norm: layer_norm, functional.group_norm: group_norm, functional.instance_norm: instance_norm,
             functional.log_softmax: log_softmax, functional.cross_entropy: cross_entropy, functional.scaled_dot_product_attention: attention,
             torch.log_softmax: log_softmax, torch.Tensor.log_softmax: log_softmax}
 

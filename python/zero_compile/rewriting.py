@@ -228,6 +228,11 @@ def stand_ins(torch):
         result = result if weight is None else result * wide(weight)
         return result if bias is None else result + wide(bias)
 
+    def rms_norm(input, normalized_shape, weight=None, eps=None):
+        dims = list(range(-len(normalized_shape), 0))
+        result = input * (input.pow(2).mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)).rsqrt()
+        return result if weight is None else result * weight
+
     def one_a_channel(input):
         ones = torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1])
         return ones.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
@@ -257,7 +262,7 @@ def stand_ins(torch):
             torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_,
-            functional.batch_norm: batch_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
+            functional.batch_norm: batch_norm, functional.rms_norm: rms_norm, torch.rms_norm: rms_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),
             tensor.data.__get__: lambda x: x.detach(),

@@ -318,6 +318,12 @@ def most_often(h, given):
     return (values * pooled(h)[:, :3].sin()).mean() + torch.mode(given["word"], 1)[0].mul(pooled(h)[:, 0]).mean()
 
 
+def without_means(h, given):
+    centres = given["model"].centres
+    bare, rows = functional.rms_norm(h, (8,)), functional.rms_norm(h, (3, 8), centres[:3], 0.5)
+    return (functional.rms_norm(h.sin(), (8,), centres[1]) * rows).mean() + functional.rms_norm(bare + rows, (8,), centres[4], 1e-6).square().mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -330,7 +336,7 @@ FUNCTIONS = {
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
-    "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows,
+    "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows, "norms without means": without_means,
     "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
