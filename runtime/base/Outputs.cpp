@@ -30,8 +30,12 @@ std::optional<Place> placeOf(const fs::path &path) {
     return Place{info.st_dev, info.st_ino, "", S_ISDIR(info.st_mode)};
   }
   fs::path folder = path.parent_path();
-  if (::stat(folder.empty() ? "." : folder.c_str(), &info) != 0) // whoever makes it will have to make the folder first
-    return Place{0, 0, fs::absolute(path).lexically_normal().string()};
+  if (::stat(folder.empty() ? "." : folder.c_str(), &info) !=
+      0) { // whoever makes it will have to make the folder first
+    std::error_code failure;
+    fs::path whole = fs::absolute(path, failure); // of a working folder that was removed there is none
+    return Place{0, 0, (failure ? path : whole).lexically_normal().string()};
+  }
   return Place{info.st_dev, info.st_ino, path.filename().string()};
 }
 

@@ -53,8 +53,7 @@ void OutputFile::openDirect() {
   direct = Descriptor(::open(temporary.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW));
 }
 
-/// Is the file's name, without folders, one that OutputFile::create gives?
-static bool isTemporary(std::string_view name) {
+bool isTemporary(std::string_view name) {
   constexpr std::string_view mark = ".tmp-";
   size_t at = name.rfind(mark);
   std::string_view numbers = name.substr(at == std::string_view::npos ? name.size() : at + mark.size());

@@ -58,6 +58,8 @@ private:
   std::string target, temporary; ///< `target` is empty where the file is another process's
 };
 
+/// Is the file's name, without folders, one that OutputFile::create gives?
+bool isTemporary(std::string_view name);
 /// Is the file what OutputFile::create left when its process was killed? Who writes one holds a lock on it, as long as
 /// it is open: of whatever machine or container the process is, what is locked is not.
 bool isLeftover(const std::string &path);

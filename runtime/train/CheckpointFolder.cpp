@@ -4,6 +4,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/io/File.h"
 #include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
@@ -111,6 +112,27 @@ Result<std::vector<std::string>> listCheckpoints(const std::string &out) {
   return folders;
 }
 
+/// The name of a file that checkpoints have, or that one has which is being written.
+static bool isOfCheckpoint(const std::string &name) {
+  const std::string own = "rank-", extension = fs::path(name).extension();
+  return name == kManifestFile ||
+         std::any_of(std::begin(kStates), std::end(kStates), [&](State state) { return name == fileOf(state); }) ||
+         (name.compare(0, own.size(), own) == 0 && extension == ".safetensors") || io::isTemporary(name);
+}
+
+/// What lies in a folder that is called like a checkpoint, and is of none: somebody put it there. Of a file under such
+/// a name, itself; a link to a folder has nothing in it.
+static Result<std::vector<std::string>> foreignIn(const std::string &folder) {
+  struct stat info = {};
+  if (::lstat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    return S_ISLNK(info.st_mode) ? std::vector<std::string>() : std::vector<std::string>{io::fileNameOf(folder)};
+  auto names = namesIn(folder);
+  if (!names)
+    return names.error();
+  names->erase(std::remove_if(names->begin(), names->end(), isOfCheckpoint), names->end());
+  return names;
+}
+
 //===- Into place and out of it ---------------------------------------------------===//
 
 static Status removeAll(const std::string &folder) {
@@ -131,22 +153,44 @@ static int renamed(const std::string &from, const std::string &to) {
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
+/// Where what is set aside of checkpoint `name` goes.
+std::string CheckpointFolder::aside(const std::string &name) const {
+  std::string free = at(name) + ".abandoned";
+  for (int i = 2; exists(free); ++i)
+    free = at(name) + ".abandoned-" + std::to_string(i);
+  return free;
+}
+
+Status CheckpointFolder::retire(const std::string &name, const char *suffix) {
+  const std::string folder = at(name) + suffix;
+  auto foreign = foreignIn(folder);
+  if (!foreign)
+    return foreign.error();
+  if (foreign->empty())
+    return removeAll(folder);
+  const std::string kept = aside(name);
+  if (int errnum = renamed(folder, kept))
+    return io::errnoError(Code::io, 913, "cannot remove", folder, errnum);
+  told("set aside \"" + kept + "\": it holds \"" + foreign->front() + "\", which no run wrote");
+  return Status::success();
+}
+
 Status CheckpointFolder::remove(const std::string &name) {
   std::string leaving = at(name) + ".removed";
   ZC_RETURN_IF_ERROR(passFault("ckpt.remove", at(name)));
-  ZC_RETURN_IF_ERROR(removeAll(leaving)); // of an earlier time
+  ZC_RETURN_IF_ERROR(retire(name, ".removed")); // of an earlier time
   if (int errnum = renamed(at(name), leaving))
     return io::errnoError(Code::io, 913, "cannot remove", at(name), errnum);
   trusted.erase(at(name));
-  return removeAll(leaving);
+  return retire(name, ".removed");
 }
 
 Status CheckpointFolder::begin(const std::string &name) {
-  ZC_RETURN_IF_ERROR(removeAll(at(name) + ".tmp"));
+  ZC_RETURN_IF_ERROR(retire(name, ".tmp"));
   return io::makeFolder(at(name) + ".tmp");
 }
 
-void CheckpointFolder::discard(const std::string &name) { (void)removeAll(at(name) + ".tmp"); }
+void CheckpointFolder::discard(const std::string &name) { (void)retire(name, ".tmp"); }
 
 /// Both names change what they stand for at once. errno, 0: done.
 static int swapNames(const std::string &a, const std::string &b) {
@@ -157,10 +201,9 @@ static int swapNames(const std::string &a, const std::string &b) {
   return ::syscall(SYS_renameat2, AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
 }
 
-/// By two renames, where the file system cannot exchange. In between, recover() knows what to do.
-static Status replace(const std::string &from, const std::string &to) {
-  std::string old = to + ".old";
-  ZC_RETURN_IF_ERROR(removeAll(old));
+Status CheckpointFolder::replace(const std::string &name) {
+  const std::string from = at(name) + ".tmp", to = at(name), old = at(name) + ".old";
+  ZC_RETURN_IF_ERROR(retire(name, ".old"));
   if (int errnum = renamed(to, old))
     return io::errnoError(Code::io, 914, "cannot put in place", to, errnum);
   ZC_RETURN_IF_ERROR(passFault("ckpt.replaced", to));
@@ -186,10 +229,10 @@ Status CheckpointFolder::putInPlace(const std::string &name) {
     discard(name);
     return io::errnoError(Code::io, 914, "cannot put in place", at(name), errnum);
   }
-  ZC_RETURN_IF_ERROR(exchanges ? io::syncFolder(out) : replace(temporary, at(name)));
+  ZC_RETURN_IF_ERROR(exchanges ? io::syncFolder(out) : replace(name));
   ZC_RETURN_IF_ERROR(exchanges ? passFault("ckpt.replaced", at(name)) : Status::success());
   // Where the old one cannot go it is in nobody's way: the next save or the next start removes it.
-  (void)removeAll(at(name) + (exchanges ? ".tmp" : ".old"));
+  (void)retire(name, exchanges ? ".tmp" : ".old");
   return Status::success();
 }
 
@@ -217,7 +260,7 @@ Status CheckpointFolder::prune(int64_t keep) {
   return Status::success();
 }
 
-Status CheckpointFolder::abandonAfter(int64_t step, const std::function<void(const std::string &)> &note) {
+Status CheckpointFolder::abandonAfter(int64_t step) {
   auto checkpoints = listSteps(out);
   if (!checkpoints)
     return checkpoints.error();
@@ -230,11 +273,9 @@ Status CheckpointFolder::abandonAfter(int64_t step, const std::function<void(con
       if (auto manifest = readManifest(at(name)); !manifest || manifest->step > step)
         later.push_back(at(name));
   for (const std::string &folder : later) {
-    std::string aside = folder + ".abandoned";
-    for (int i = 2; exists(aside); ++i)
-      aside = folder + ".abandoned-" + std::to_string(i);
-    ZC_RETURN_IF_ERROR(io::renameInto(folder, aside));
-    note("set aside \"" + aside + "\": the run goes on after step " + std::to_string(step));
+    const std::string kept = aside(io::fileNameOf(folder));
+    ZC_RETURN_IF_ERROR(io::renameInto(folder, kept));
+    told("set aside \"" + kept + "\": the run goes on after step " + std::to_string(step));
   }
   return Status::success();
 }
@@ -252,25 +293,24 @@ static Result<int64_t> wholeStep(const std::string &folder) {
   return status.ok() ? manifest->step : int64_t(-1);
 }
 
-/// Whether a killed save or replacement has left the newest state under another name.
-Status CheckpointFolder::finish(const std::string &name, const std::function<void(const std::string &)> &note) {
+Status CheckpointFolder::finish(const std::string &name) {
   std::string temporary = at(name) + ".tmp", old = at(name) + ".old";
   auto mine = wholeStep(temporary), there = wholeStep(at(name));
   if (!mine || !there)
     return mine ? there.error() : mine.error();
   if (*mine > *there) {
     ZC_RETURN_IF_ERROR(putInPlace(name));
-    note("\"" + at(name) + "\" was whole but not in place; it is now");
+    told("\"" + at(name) + "\" was whole but not in place; it is now");
     trust(at(name));
   } else if (!exists(at(name)) && exists(old)) {
     ZC_RETURN_IF_ERROR(io::renameInto(old, at(name)));
   }
-  ZC_RETURN_IF_ERROR(removeAll(temporary));
-  ZC_RETURN_IF_ERROR(removeAll(old));
-  return removeAll(at(name) + ".removed");
+  for (const char *suffix : {".tmp", ".old"})
+    ZC_RETURN_IF_ERROR(retire(name, suffix));
+  return retire(name, ".removed");
 }
 
-Status CheckpointFolder::recover(const std::function<void(const std::string &)> &note) {
+Status CheckpointFolder::recover() {
   auto names = namesIn(out);
   if (!names)
     return names.error();
@@ -280,50 +320,37 @@ Status CheckpointFolder::recover(const std::function<void(const std::string &)> 
       if (auto name = nameBefore(file, suffix))
         touched.insert(*name);
   for (const std::string &name : touched)
-    ZC_RETURN_IF_ERROR(finish(name, note));
+    ZC_RETURN_IF_ERROR(finish(name));
   return Status::success();
 }
 
-/// Of what is called like a checkpoint and is none: the name of a file that no checkpoint has.
-static Result<std::optional<std::string>> foreignIn(const std::string &folder) {
-  std::error_code ignored;
-  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
-    return std::optional<std::string>(io::fileNameOf(folder));
-  auto names = namesIn(folder);
-  if (!names)
-    return names.error();
-  if (std::find(names->begin(), names->end(), kManifestFile) != names->end())
-    return std::optional<std::string>();
-  auto isOurs = [](const std::string &name) { return fs::path(name).extension() == ".safetensors"; };
-  auto foreign = std::find_if_not(names->begin(), names->end(), isOurs);
-  return foreign == names->end() ? std::optional<std::string>() : *foreign;
+/// Whether `file` in a run's folder is a checkpoint, or one that is on its way or set aside.
+static bool isOfRun(const std::string &file) {
+  bool beside = false;
+  for (const char *suffix : {".tmp", ".old", ".removed"})
+    beside |= nameBefore(file, suffix).has_value();
+  size_t aside = file.find(".abandoned");
+  return beside || isCheckpointName(file.substr(0, aside));
 }
 
 Status CheckpointFolder::clear() {
   auto names = namesIn(out);
   if (!names)
     return names.error();
+  names->erase(std::remove_if(names->begin(), names->end(), [](const auto &name) { return !isOfRun(name); }),
+               names->end());
   for (const std::string &name : *names) {
-    if (!isCheckpointName(name))
-      continue;
     auto foreign = foreignIn(at(name));
     if (!foreign)
       return foreign.error();
-    if (*foreign)
+    if (!foreign->empty())
       return makeError(Code::usage, 967,
-                       "\"" + at(name) + "\" is called like a checkpoint but is none, and holds \"" + **foreign + "\"",
+                       "\"" + at(name) + "\" is called like a checkpoint and holds \"" + foreign->front() +
+                           "\", which no run wrote",
                        "--overwrite", "it would be removed: move it, or give another --out");
   }
-  for (const std::string &name : *names) {
-    bool beside = false;
-    for (const char *suffix : {".tmp", ".old", ".removed"})
-      beside |= nameBefore(name, suffix).has_value();
-    size_t aside = name.find(".abandoned");
-    if (isCheckpointName(name))
-      ZC_RETURN_IF_ERROR(remove(name));
-    else if (beside || (aside != std::string::npos && isCheckpointName(name.substr(0, aside))))
-      ZC_RETURN_IF_ERROR(removeAll(at(name)));
-  }
+  for (const std::string &name : *names)
+    ZC_RETURN_IF_ERROR(isCheckpointName(name) ? remove(name) : removeAll(at(name)));
   return Status::success();
 }
 

@@ -5,7 +5,9 @@
 //   NAME.tmp        being written; or, for a moment, the one that NAME has replaced
 //   NAME.old        the one that NAME replaces, where the file system cannot exchange
 //   NAME.removed    being removed
-//   NAME.abandoned  set aside, because the run went back to an earlier one; nobody removes it
+//   NAME.abandoned  set aside, because the run went back to an earlier one, or because what was to be replaced or
+//   removed
+//                   held files that no run wrote; nobody removes it
 // A run that was killed between any two steps is put in order by the next one: what is whole and newer is put in place,
 // what was replaced is removed.
 //
@@ -29,11 +31,14 @@ Result<std::vector<std::string>> listCheckpoints(const std::string &out);
 /// The checkpoints of a run that may write there.
 class CheckpointFolder {
 public:
-  explicit CheckpointFolder(std::string out = {}) : out(std::move(out)) {}
+  /// `told`: what people are to know of what was found or set aside.
+  explicit CheckpointFolder(
+      std::string out = {}, std::function<void(const std::string &)> told = [](const std::string &) {})
+      : out(std::move(out)), told(std::move(told)) {}
   const std::string &name() const { return out; }
 
-  /// Puts in order what a killed run left; `note` is told what was found. Errors: io.
-  Status recover(const std::function<void(const std::string &)> &note);
+  /// Puts in order what a killed run left. Errors: io.
+  Status recover();
   /// An empty `name`.tmp. Errors: io.
   Status begin(const std::string &name);
   /// Takes `name`.tmp away again, if it can.
@@ -45,19 +50,27 @@ public:
   /// not be told from a damaged one).
   Status prune(int64_t keep);
   /// Sets aside every checkpoint after `step`. Errors: io.
-  Status abandonAfter(int64_t step, const std::function<void(const std::string &)> &note);
-  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io; usage, where a folder that is called
-  /// like one has somebody else's files: nothing is removed.
+  Status abandonAfter(int64_t step);
+  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io; usage, where one of them holds
+  /// files that no run wrote: nothing is removed.
   Status clear();
   /// A checkpoint is known to be whole: found so, or written just now.
   void trust(const std::string &folder) { trusted.insert(folder); }
 
 private:
-  Status finish(const std::string &name, const std::function<void(const std::string &)> &note);
+  /// Whether a killed save or replacement has left the newest state under another name.
+  Status finish(const std::string &name);
+  /// NAME.tmp takes the place of `name` by two renames, where the file system cannot exchange. In between, recover()
+  /// knows what to do.
+  Status replace(const std::string &name);
   Status remove(const std::string &name);
+  /// Removes `name``suffix`; what holds files that no run wrote is set aside instead.
+  Status retire(const std::string &name, const char *suffix);
+  std::string aside(const std::string &name) const;
   std::string at(const std::string &name) const { return out + "/" + name; }
 
   std::string out;
+  std::function<void(const std::string &)> told;
   std::set<std::string> trusted;
 };
 

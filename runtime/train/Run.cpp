@@ -138,9 +138,8 @@ Status Run::open() {
     return locked.error();
   folder = std::move(*locked);
   summary.out = folder.name();
-  checkpoints = CheckpointFolder(folder.name());
-  auto told = [this](const std::string &text) { tell(text); };
-  ZC_RETURN_IF_ERROR(checkpoints.recover(told));
+  checkpoints = CheckpointFolder(folder.name(), [this](const std::string &text) { tell(text); });
+  ZC_RETURN_IF_ERROR(checkpoints.recover());
   if (options.overwrite) {
     ZC_RETURN_IF_ERROR(checkpoints.clear());
   } else if (options.resume.empty()) {
@@ -181,7 +180,7 @@ Status Run::settle() {
   if (resumed) {
     if (isOf(summary.out, *resumed)) {
       if (options.resume != "auto")
-        ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step, [this](const std::string &text) { tell(text); }));
+        ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step));
       checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
     }
     char seconds[40];

@@ -108,6 +108,25 @@ class Folders(ZeroRunTest):
         self.expect(2, '"[^"]*/out/final" is a checkpoint, not the folder of a run', self.train(out="out/final"))
         self.assertEqual(sorted(path.name for path in (self.dir / "out/final").iterdir()), before)
 
+    def test_what_somebody_put_into_a_checkpoint_is_not_removed(self):
+        """A checkpoint that is to be replaced or removed, and holds what no run wrote, is set aside."""
+        self.succeeds(self.train("--save-every", 2))
+        (self.dir / "out/final/model.onnx").write_text("mine")
+        (self.dir / "out/step-2/tried").mkdir()
+        (self.dir / "out/step-2/tried/notes.txt").write_text("mine")
+        before = sorted((self.dir / "out").rglob("*"))
+        self.expect(2, 'is called like a checkpoint and holds "(model.onnx|tried)", which no run wrote', self.train("--overwrite"))
+        self.assertEqual(sorted((self.dir / "out").rglob("*")), before)
+        code, _, err = self.train("--resume", "auto", "--save-every", 6, "--keep", 1, steps=6)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(sorted(path.name for path in (self.dir / "out").iterdir() if path.is_dir()),
+                         ["final", "final.abandoned", "step-2.abandoned", "step-6"])
+        for name, held in (("final", "model.onnx"), ("step-2", "tried")):
+            self.assertIn(f'set aside "{self.dir}/out/{name}.abandoned": it holds "{held}", which no run wrote', err)
+        for kept in ("final.abandoned/model.onnx", "step-2.abandoned/tried/notes.txt"):
+            self.assertEqual((self.dir / "out" / kept).read_text(), "mine")
+        self.expect(2, "step-2.abandoned|final.abandoned", self.train("--overwrite"))
+
     def test_checkpoint_verify(self):
         self.succeeds(self.train("--save-every", 2))
         code, out, err = run("checkpoint", "verify", self.dir / "out")
@@ -159,6 +178,14 @@ class Folders(ZeroRunTest):
             self.assertEqual(code, 0, err)
         self.assertEqual(run("export", "out", "--safetensors", "x y.safetensors", cwd=self.dir)[0], 0)
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
+
+    def test_a_working_folder_that_was_removed(self):
+        gone = self.dir / "gone"
+        gone.mkdir()
+        done = subprocess.run(f"cd {gone} && rmdir {gone} && exec {ZERO_RUN} {self.dir}/tiny.plan --data {self.dir}/data.safetensors --steps 1",
+                              shell=True, stderr=subprocess.PIPE, text=True, timeout=600)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn('cannot make folder "runs/', done.stderr)
 
     def test_an_output_is_no_input(self):
         self.succeeds(self.train())
