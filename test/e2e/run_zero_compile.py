@@ -61,6 +61,7 @@ COMMAND_LINES = [
     flags("--mesh local=2,model=2,node=2", UNSUPPORTED, "local before node"), flags("--mesh rows=2", USAGE, "another name than node, local, data"),
     flags("--zero-stage 4", USAGE, "--zero-stage"), flags("--grad-accumulation 0", USAGE, "--grad-accumulation"),
     flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--dmi batch=4", USAGE, 'did you mean "--dim"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
+    flags("-- --zero-stage 2", USAGE, 'unexpected argument "--zero-stage"'),
     flags("--max-grad-norm 1", USAGE, 'it is called "--clip-grad-norm X" here'), flags("--num_epochs 2", USAGE, 'it is zero-run\'s to say: "--epochs N"'),
     flags("another.onnx", USAGE, "another.onnx"), flags("--lr", USAGE, "--lr"), flags("--lr fast", USAGE, "--lr"),
     flags("--lr nan", USAGE, "--lr"), flags("--clip-grad-norm inf", USAGE, "--clip-grad-norm"), flags("--lr -1", USAGE, "--lr"),

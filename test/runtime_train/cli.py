@@ -101,6 +101,15 @@ class CommandLine(ZeroRunTest):
         code, _, err = run("inspct", "--data", self.dir / "data.safetensors", "--steps", 1, "--out", self.dir / "of", cwd=self.dir)
         self.assertEqual(code, 0, err)
 
+    def test_after_two_dashes_nothing_is_a_flag(self):
+        (self.dir / "--odd.plan").write_bytes((self.dir / "tiny.plan").read_bytes())
+        data = ("--data", self.dir / "data.safetensors", "--steps", 1)
+        code, _, err = run(*data, "--out", self.dir / "of", "--", "--odd.plan", cwd=self.dir)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(run("inspect", "--", "--odd.plan", cwd=self.dir)[0], 0)
+        self.expect(2, 'unexpected argument "--data"', run(self.dir / "tiny.plan", "--", *data))
+        self.expect(2, "no plan is given", run(*data, "--"))
+
     def test_flags_that_would_count_for_nothing(self):
         self.expect(2, '"--byte-level" is for --tokens', self.train("--byte-level"))
         self.expect(2, '"--shift-labels" is for --tokens', self.train("--shift-labels"))
@@ -315,6 +324,16 @@ class CommandLine(ZeroRunTest):
         self.assertEqual((code, out), (5, ""), err)
         self.assertRegex(err, "need 268435456 bytes of addresses more than ulimit -v leaves, which is 307200000")
         self.assertEqual(run("--version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))[0], 0)
+
+    def test_no_thread_can_be_started(self):
+        """ulimit -u counts what all processes of a user have; root is told no such limit."""
+        other = {"user": 54321, "group": 54321, "extra_groups": []} if os.getuid() == 0 else {}
+        self.dir.chmod(0o777)
+        try:
+            ran = self.train(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)), **other)
+        except PermissionError:
+            self.skipTest("the programs lie where other users may not look")
+        self.expect(5, "cannot start a thread: (.|\n)*ulimit -u", ran)
 
     def test_bad_files(self):
         plan = (self.dir / "tiny.plan").read_bytes()

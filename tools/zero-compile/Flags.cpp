@@ -201,9 +201,13 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   return checkOutcome(flags, tool);
 }
 
-Error unknownArgument(const CLI::App &app, const std::string &argument) {
-  std::string name = argument.substr(0, argument.find('=')).substr(0, 100);
-  if (name.empty() || name[0] != '-')
+/// Of what the parser did not take "--" is nothing: after it a word that begins with a dash is no flag.
+Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) {
+  const bool areWords = !extras.empty() && extras[0] == "--";
+  if (extras.size() == size_t(areWords))
+    return Status::success();
+  std::string name = extras[areWords].substr(0, extras[areWords].find('=')).substr(0, 100);
+  if (areWords || name.empty() || name[0] != '-')
     return optionError("unexpected argument \"" + name + "\"", "");
   std::vector<std::string> known;
   for (const CLI::Option *option : app.get_options())
@@ -251,8 +255,7 @@ Result<Flags> parse(std::vector<std::string> arguments) {
                                 : kHelp;
     return flags;
   }
-  if (std::vector<std::string> extras = app.remaining(); !extras.empty())
-    return unknownArgument(app, extras.front());
+  ZC_RETURN_IF_ERROR(checkExtras(app, app.remaining()));
   ZC_RETURN_IF_ERROR(checkValues(app));
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
   ZC_RETURN_IF_ERROR(resolveMesh(flags.compile)); // a configuration's batch sizes are of so many ranks

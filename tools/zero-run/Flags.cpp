@@ -89,9 +89,13 @@ Status checkCommandName(const Parser &parser) {
                    "did you mean \"zero-run " + meant + "\"?");
 }
 
-Error unknownArgument(const CLI::App &app, const std::string &argument) {
-  std::string name = argument.substr(0, argument.find('=')).substr(0, 100);
-  if (name.empty() || name[0] != '-')
+/// Of what the parser did not take "--" is nothing: after it a word that begins with a dash is no flag.
+Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) {
+  const bool areWords = !extras.empty() && extras[0] == "--";
+  if (extras.size() == size_t(areWords))
+    return Status::success();
+  std::string name = extras[areWords].substr(0, extras[areWords].find('=')).substr(0, 100);
+  if (areWords || name.empty() || name[0] != '-')
     return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", kSeeHelp);
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
@@ -151,9 +155,7 @@ Result<Flags> Parser::read(int argc, char **argv) {
   }
   ZC_RETURN_IF_ERROR(checkCommandName(*this));
   Command &command = given();
-  std::vector<std::string> extras = app.remaining(true);
-  if (!extras.empty())
-    return unknownArgument(command.app, extras[0]);
+  ZC_RETURN_IF_ERROR(checkExtras(command.app, app.remaining(true)));
   ZC_RETURN_IF_ERROR(checkValues(command.app));
   ZC_RETURN_IF_ERROR(command.complete());
   flags.command = command.kind;

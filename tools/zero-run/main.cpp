@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <system_error>
 
 using namespace zc;
 using namespace zc::run;
@@ -50,6 +51,10 @@ static Status guarded(int argc, char **argv) {
   } catch (const std::bad_alloc &) {
     return makeError(Code::budget, 968, "out of memory");
   } catch (const std::exception &exception) {
+    auto *error = dynamic_cast<const std::system_error *>(&exception);
+    if (error && error->code() == std::errc::resource_unavailable_try_again)
+      return makeError(Code::budget, 975, std::string("cannot start a thread: ") + error->what(), "",
+                       "see ulimit -u, ulimit -v and the control group's pids.max");
     return makeError(Code::internal, 969, exception.what(), "", "this is a defect of zero-run; please report it");
   }
 }
