@@ -4,8 +4,8 @@ import math
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
 
 
-def stand_ins(torch):
-    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments."""
+def stand_ins(torch, origin):
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `origin`: of a tensor that a mask picked, what from and the mask."""
     functional = torch.nn.functional
 
     def reduced(each, reduction):
@@ -41,8 +41,16 @@ def stand_ins(torch):
             others = others.sum()
         return (1 - label_smoothing) * own + label_smoothing / classes * others
 
+    def in_rows(picked):
+        """The labels that a mask picked of rows, each row's at its beginning."""
+        labels, counts = picked
+        place, last = counts.to(torch.int64).cumsum(1) - 1, torch.full_like(labels, int(labels.shape[1]))
+        return torch.zeros_like(torch.cat([labels, labels[:, :1]], 1)).scatter(1, torch.where(counts, place, last), labels)[:, :-1]
+
     def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
         """Graves 2006: alpha[s] is the logarithm of how likely the first s of the labels and the blanks between them are by now."""
+        of_mask = origin(targets)
+        targets = in_rows(of_mask) if of_mask and of_mask[0].dim() == 2 else targets
         if log_probs.dim() != 3 or targets.dim() != 2:
             return NotImplemented
         steps, targets = int(log_probs.shape[0]), targets.clamp(min=0)

@@ -86,9 +86,9 @@ def answering(torch, takes_gradients):
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked = scattering.Picked(torch)
-    for room in (convolving, derivatives, losses, matrices, pooling, quantization, recurrent, special):
+    for room in (convolving, derivatives, matrices, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
-    answers |= scattering.stand_ins(torch, picked.has)
+    answers |= scattering.stand_ins(torch, picked.has) | losses.stand_ins(torch, picked.origin)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]

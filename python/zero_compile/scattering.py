@@ -13,6 +13,17 @@ class Picked:
     def has(self, value):
         return isinstance(value, self.torch.Tensor) and value in self.those
 
+    def origin(self, value):
+        """(input, mask) of what a mask as large as its input picked; else None."""
+        return self.those[value] if self.has(value) else None
+
+    def of_mask(self, function, args, kwargs):
+        """The origin of what such a call gives."""
+        named = dict(zip(("input", "mask"), args)) | kwargs
+        input, mask = named.get("input"), named.get("mask")
+        masks = getattr(function, "__name__", "") in ("__getitem__", "masked_select") and isinstance(mask, self.torch.Tensor) and mask.dtype == self.torch.bool
+        return (input, mask) if masks and mask.shape == input.shape else None
+
     def note(self, function, args, kwargs, result):
         name = getattr(function, "__name__", "")
         if name == "__getitem__":
@@ -22,7 +33,7 @@ class Picked:
         if picks or len(self.those) and any(map(self.has, complexes.flat([args, *kwargs.values()]))):
             for each in complexes.flat([result]):
                 if isinstance(each, self.torch.Tensor) and each.dim():
-                    self.those[each] = True
+                    self.those[each] = self.of_mask(function, args, kwargs)
 
 
 def stand_ins(torch, picked):
@@ -61,6 +72,13 @@ def stand_ins(torch, picked):
             return NotImplemented
         input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
 
+    def masked_select(input, mask):
+        """Which torch.export's exporter has not."""
+        if torch.jit.is_tracing():
+            return NotImplemented
+        input, mask = torch.broadcast_tensors(input, mask)
+        return input[mask]
+
     def masked_scatter(input, mask, source):
         """The elements of `source` one after the other, whatever number of them; whole rows where the mask says so of each. Those that a mask picked are the
         exporters', and stay in their places."""
@@ -93,5 +111,5 @@ def stand_ins(torch, picked):
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
     return {torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
-            tensor.__setitem__: set_item, torch.masked_scatter: masked_scatter, tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
+            tensor.__setitem__: set_item, torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter, tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
             tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

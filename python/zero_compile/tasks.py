@@ -1,4 +1,5 @@
 """Hugging Face models by task: which class, which inputs, random batches of them. Imports torch and transformers when called."""
+import functools
 import json
 import pathlib
 
@@ -11,6 +12,7 @@ TASKS = {
     "masked-lm": ("AutoModelForMaskedLM", "masked", ("ForMaskedLM", "ForPreTraining")),
     "seq2seq": ("AutoModelForSeq2SeqLM", "pairs", ("ForConditionalGeneration",)),
     "speech-seq2seq": ("AutoModelForSpeechSeq2Seq", "spoken", ("ForConditionalGeneration",)),
+    "ctc": ("AutoModelForCTC", "transcribed", ("ForCTC",)),
     "token-classification": ("AutoModelForTokenClassification", "token_classes", ("ForTokenClassification",)),
     "sequence-classification": ("AutoModelForSequenceClassification", "text_class", ("ForSequenceClassification",)),
     "question-answering": ("AutoModelForQuestionAnswering", "answers", ("ForQuestionAnswering",)),
@@ -203,6 +205,11 @@ def batch(task, config, rows, length, image_size=None, seed=0):
     if kind == "waves":
         return {"input_values": torch.randn(rows, length, generator=generator), "labels": draw(config.num_labels, rows)}
     words = vocabulary(config)
+    if kind == "transcribed":
+        letters, blank = draw(words - 1, rows, heard(config, length) // 2), getattr(config, "pad_token_id", None) or 0
+        letters += (letters >= blank).long()
+        letters[::2, letters.shape[1] - letters.shape[1] // 4:] = -100
+        return {"input_values": torch.randn(rows, length, generator=generator), "labels": letters}
     if kind == "spoken":
         frames = getattr(config, "max_source_positions", None)
         if not getattr(config, "num_mel_bins", None) or not frames:
@@ -227,6 +234,17 @@ def batch(task, config, rows, length, image_size=None, seed=0):
     if kind == "answers":
         return {**text, "start_positions": draw(length // 2, rows), "end_positions": draw(length // 2, rows)}
     return {**text, "labels": classes(config, draw, generator, rows)}
+
+
+def heard(config, length):
+    """How many frames a model's convolutions make of a wave: what CTC reads letters from."""
+    kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
+    if not kernels or not strides:
+        raise ZeroError(UNSUPPORTED, f"what {config.model_type} hears is not known here", help="export it as MODULE:FUNCTION, with a batch of its inputs")
+    frames = functools.reduce(lambda samples, window: (samples - window[0]) // window[1] + 1, zip(kernels, strides), length)
+    if frames < 2:
+        raise ZeroError(USAGE, f"waves of {length} samples are too short for the model's convolutions, which make {max(0, frames)} frames of them", help="a larger --seq")
+    return frames
 
 
 def classes(config, draw, generator, rows):

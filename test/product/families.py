@@ -100,5 +100,7 @@ FAMILIES = {
                                                strides=[4, 2], num_attention_heads=[2, 4], mlp_ratios=[2, 2], drop_path_rate=0.0, num_labels=10)),
     "wav2vec2": ("audio-classification", dict(conv_dim=[16, 16], conv_stride=[2, 2], conv_kernel=[4, 4], num_feat_extract_layers=2,
                                               num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, num_labels=10, **LAYERS)),
+    "hubert": ("ctc", dict(conv_dim=[16], conv_stride=[2], conv_kernel=[4], num_feat_extract_layers=1, num_conv_pos_embeddings=8,
+                           num_conv_pos_embedding_groups=2, **TEXT)),
 }
 QUICK = ("gpt2", "llama", "mixtral", "bert", "roberta", "t5", "mamba", "swin", "resnet", "convnext")

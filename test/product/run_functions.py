@@ -68,9 +68,11 @@ def distances(h, given):
 
 
 def aligned(h, given):
-    """Paths of 3 steps through words of up to 2 letters: some are too long, and some repeat."""
-    scores = h.log_softmax(-1).transpose(0, 1)
-    return sum(functional.ctc_loss(scores, given["word"], given["lengths"], given["size"], reduction=how, zero_infinity=True) for how in ("mean", "sum"))
+    """Paths of 3 steps through words of up to 2 letters: some are too long, and some repeat; of letters that a mask picks, the words one behind the other."""
+    scores, picks = h.log_softmax(-1).transpose(0, 1), given["word"] > 3
+    loss = lambda letters, size, how: functional.ctc_loss(scores, letters, given["lengths"], size, reduction=how, zero_infinity=True)
+    of_picked = loss(given["word"][picks], picks.sum(1), "mean") + loss(given["word"].masked_select(picks), picks.sum(1), "sum")
+    return of_picked + sum(loss(given["word"], given["size"], how) for how in ("mean", "sum"))
 
 
 def running(h, given):
