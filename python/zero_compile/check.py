@@ -197,34 +197,55 @@ def compare(wrapper, model, batch, rows, other=None):
                 compare_step(wrapper, model, batch, rows)
                 problem.help = FIXED_BATCH
         raise
+    if wrapper.carried:
+        after_a_step(wrapper, model, taken, count)
     return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
 
 
 def behind_zeros(wrapper, model, batch, rows, idle):
     """compare_step once more, of copies in which parameters that are 0 throughout (LoRA's second factors, gates), and those without a gradient,
     have moved a little: what lies behind a 0 was compared as 0 with 0. What of `idle` was compared now, and what was not."""
-    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
-    twin, proto, generator = duplicate(wrapper), onnx.load(model), torch.Generator().manual_seed(0)
-    (inner,), tensors = twin.children(), {tensor.name: tensor for tensor in proto.graph.initializer}
+    torch, twin, generator = need("torch", "exporting"), duplicate(wrapper), need("torch", "exporting").Generator().manual_seed(0)
+    (inner,), moved = twin.children(), []
     for name, p in inner.named_parameters():
-        if p.requires_grad and name in tensors and (name in idle or not p.any()):
+        if p.requires_grad and (name in idle or not p.any()):
             with torch.no_grad():
                 p += MOVED * torch.randn(p.shape, generator=generator)
-            tensors[name].CopyFrom(onnx.numpy_helper.from_array(p.detach().numpy(), name))
+            moved.append(name)
     if computes(twin, batch):
-        with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
-            path = pathlib.Path(folder) / "moved.onnx"
-            onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)
-            try:
-                _, left = compare_step(twin, path, batch, rows)
-            except ZeroError as problem:
-                problem.message += " (parameters that begin at 0 moved by noise)"
-                raise
+        _, left = compare_twin(twin, model, batch, rows, moved, "parameters that begin at 0 moved by noise")
     else:
         left = idle
     said = f"; {len(idle) - len(left)} of 0 again, with noise in what begins at 0" if len(left) < len(idle) else ""
     names = ", ".join(map(repr, left[:6])) + (f" and {len(left) - 6} more" if len(left) > 6 else "")
     return said + (f"; not compared, as their gradients are 0: {names}" if left else "")
+
+
+def after_a_step(wrapper, model, batch, rows):
+    """compare_step once more, of copies that one forward pass has gone through: a place in a queue that Python took from a buffer is the first one's."""
+    twin = without_any_dropout(duplicate(wrapper))
+    with state.same_draws():
+        step_of(twin, batch)
+    if computes(twin, batch):
+        compare_twin(twin, model, batch, rows, wrapper.carried, "in the second step")
+
+
+def compare_twin(twin, model, batch, rows, names, when):
+    """compare_step of `twin`, whose tensors `names` are not as in the file `model`."""
+    onnx = need("onnx", "exporting")
+    proto, own = onnx.load(model), state.tensors(next(twin.children()))
+    tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for name in names:
+        if name in tensors:
+            tensors[name].CopyFrom(onnx.numpy_helper.from_array(own[name].detach().numpy(), name))
+    with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
+        path = pathlib.Path(folder) / "moved.onnx"
+        onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)
+        try:
+            return compare_step(twin, path, batch, rows)
+        except ZeroError as problem:
+            problem.message += f" ({when})"
+            raise
 
 
 def compare_step(wrapper, model, batch, rows):

@@ -3,7 +3,7 @@ traces, ONNX's Gradient in the file. zero-compile differentiates what they give 
 import contextlib
 import functools
 
-from . import tracing
+from . import norms, recurrent, tracing
 from .errors import need
 
 TRAINING = "ai.onnx.preview.training"
@@ -54,29 +54,6 @@ def of_steps(torch):
     """What stands for functions whose derivative has none in its turn here: their steps, for losses that take gradients."""
     functional = torch.nn.functional
 
-    def normalized(x, dims, eps):
-        centred = x - x.mean(dims, keepdim=True)
-        return centred * (centred.square().mean(dims, keepdim=True) + eps).rsqrt()
-
-    def scaled(x, weight, bias):
-        x = x if weight is None else x * weight
-        return x if bias is None else x + bias
-
-    def of_channels(value, x):
-        return value if value is None else value.reshape(-1, *[1] * (x.dim() - 2))
-
-    def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-        return scaled(normalized(input, list(range(-len(normalized_shape), 0)), eps), weight, bias)
-
-    def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-        groups = normalized(input.reshape(input.shape[0], num_groups, -1), [-1], eps)
-        return scaled(groups.reshape(input.shape), of_channels(weight, input), of_channels(bias, input))
-
-    def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
-        if not use_input_stats or running_mean is not None:
-            return NotImplemented
-        return scaled(normalized(input, list(range(2, input.dim())), eps), of_channels(weight, input), of_channels(bias, input))
-
     def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
         if dim is None or dtype is not None:
             return NotImplemented
@@ -101,8 +78,7 @@ def of_steps(torch):
             scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
         return scores.softmax(-1) @ value
 
-    return {functional.layer_norm: layer_norm, functional.group_norm: group_norm, functional.instance_norm: instance_norm,
-            functional.log_softmax: log_softmax, functional.cross_entropy: cross_entropy, functional.scaled_dot_product_attention: attention,
+    return {**norms.of_steps(torch), **recurrent.stand_ins(torch, in_steps=True), functional.log_softmax: log_softmax, functional.cross_entropy: cross_entropy, functional.scaled_dot_product_attention: attention,
             torch.log_softmax: log_softmax, torch.Tensor.log_softmax: log_softmax}
 
 

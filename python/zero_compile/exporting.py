@@ -189,10 +189,11 @@ def try_out(wrapper, batch, notes):
         try:
             with draws.watched() as drawn, functions.watched() as own, state.refusing() as takes:
                 twin(*batch.values())
-            changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions)
+            changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions, bool(takes))
+            changed += [name for name in written_to(wrapper, batch, bool(takes)) if name not in changed]
             wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed, lambda: reached(wrapper, batch))
             del twin, versions  # as large as the model
-            changed = [name for name in changed or written_to(wrapper, batch) if name not in wrapper.carried]
+            changed = [name for name in changed if name not in wrapper.carried]
             if not changed:
                 checking.repeats(wrapper, batch, said.append)
         except ZeroError:
@@ -213,30 +214,40 @@ def try_out(wrapper, batch, notes):
     return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes))
 
 
-def changed_state(model, after, versions):
-    """Names of the buffers and parameters that a forward pass has written to, other than batch norms' statistics. `versions`: by id, each with torch's count
-    of writes before it; a vector of spectral_norm's that has converged is written with the values that it had, until the weight moves."""
-    torch = need("torch", "exporting")
-    handled = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
-               if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for buffer, _ in module.named_buffers(recurse=False)}
-    same, now = lambda a, b: a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), state.tensors(after)
-    return [name for name, value in state.tensors(model).items() if name not in handled and name in now and
-            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same(value, now[name]))]
+def changed_state(model, after, versions, takes_gradients):
+    """Names of the buffers and parameters that a forward pass has written to. `versions`: by id, each with torch's count of writes before it; a vector of
+    spectral_norm's that has converged is written with the values that it had, until the weight moves."""
+    now = state.tensors(after)
+    return [name for name, value in carriable(model, takes_gradients).items() if name in now and
+            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same_values(value, now[name]))]
 
 
-def written_to(wrapper, batch):
-    """Names of the parameters that a forward pass writes to once they have moved: a norm of what has that norm is no change."""
-    torch = need("torch", "exporting")
+def written_to(wrapper, batch, takes_gradients):
+    """Names of those that it writes to once the parameters have moved, each by itself: a norm of what has that norm is no change, nor is a teacher's mean
+    with a student that it is a copy of, and what is written through `data` counts as no write."""
+    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(0)
     twin = checking.duplicate(wrapper)
     inner = getattr(twin, INNER)
     with torch.no_grad():
         for p in inner.parameters():
-            p.mul_(3)
+            p.mul_(2 + 2 * torch.rand(p.shape, generator=generator)).add_(0.1 * torch.randn(p.shape, generator=generator))
+        before = {name: value.clone() for name, value in carriable(inner, takes_gradients).items()}
         with contextlib.suppress(Exception):  # whatever a model says of such weights
             twin(*batch.values())
-        now = dict(inner.named_parameters())
-        return [name for name, p in getattr(wrapper, INNER).named_parameters() if name in now and now[name].shape == p.shape and
-                not torch.allclose(p * 3, now[name], rtol=0, atol=0, equal_nan=True)]
+    now = state.tensors(inner)
+    return [name for name, value in before.items() if name in now and now[name].shape == value.shape and not same_values(value, now[name])]
+
+
+def carriable(model, takes_gradients):
+    """Buffers and parameters by name, without batch norms' statistics, which are the exporters' where the loss takes no gradients."""
+    torch = need("torch", "exporting")
+    of_exporters = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
+                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
+    return {name: value for name, value in state.tensors(model).items() if name not in of_exporters}
+
+
+def same_values(a, b):
+    return a.shape == b.shape and need("torch", "exporting").allclose(a, b, rtol=0, atol=0, equal_nan=True)
 
 
 def reached(wrapper, batch):
@@ -347,7 +358,8 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
                     if name in before and value.shape == before[name].shape:
                         value.copy_(before[name])
         proto = onnx.load(file)
-        graph.assign(proto, {INNER + "." + name: value for name, value in state.tensors(getattr(wrapper, INNER)).items() if name in wrapper.carried})
+        now = state.tensors(getattr(wrapper, INNER))
+        graph.assign(proto, {f"{INNER}.{name}": now[name] for name in wrapper.carried})
         if exporter == "dynamo":
             graph.name_inputs(proto.graph, {name + OF_BATCH: name for name in batch})
         return proto

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from . import complexes, convolving, derivatives, draws, losses, matrices, pooling, quantization, recurrent, scattering, special, writing
+from . import complexes, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, scattering, special, writing
 from .errors import need
 from .tracing import NoGrad
 
@@ -86,7 +86,7 @@ def answering(torch, takes_gradients):
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked = scattering.Picked(torch)
-    for room in (convolving, derivatives, matrices, pooling, quantization, recurrent, special):
+    for room in (convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
     answers |= scattering.stand_ins(torch, picked.has) | losses.stand_ins(torch, picked.origin)
     if takes_gradients:
@@ -141,14 +141,17 @@ def without_dropout(torch):
 
 @contextlib.contextmanager
 def told_of(torch, frame):
-    """Warnings of what is called here are of the model's line, which a mode stands before."""
+    """Warnings of what is called here are of the model's line, which a mode stands before; what torch's modules check of their inputs is no value."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
-    while frame.f_back and frame.f_code.co_filename.startswith(os.path.dirname(torch.__file__) + os.sep):
+    own, checks = os.path.dirname(torch.__file__) + os.sep, False
+    while frame.f_back and frame.f_code.co_filename.startswith(own):
+        checks |= frame.f_code.co_name.startswith("check_")
         frame = frame.f_back
     for warning in said:
-        warnings.warn_explicit(warning.message, warning.category, frame.f_code.co_filename, frame.f_lineno)
+        if not checks:
+            warnings.warn_explicit(warning.message, warning.category, frame.f_code.co_filename, frame.f_lineno)
 
 
 def is_in_place(function):
@@ -217,22 +220,6 @@ def stand_ins(torch):
         often = torch.zeros(weight.shape[0]).scatter_add(0, places, torch.ones_like(places, dtype=torch.float32))[input].unsqueeze(-1)
         return rows.detach() + (rows - rows.detach()) / often
 
-    def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-        """Without running statistics."""
-        if running_mean is not None or not training:
-            return NotImplemented
-        others = [0, *range(2, input.dim())]
-        centred = input - input.mean(others, keepdim=True)
-        result = centred * (centred.square().mean(others, keepdim=True) + eps).rsqrt()
-        wide = lambda x: x.reshape(-1, *[1] * (input.dim() - 2))
-        result = result if weight is None else result * wide(weight)
-        return result if bias is None else result + wide(bias)
-
-    def rms_norm(input, normalized_shape, weight=None, eps=None):
-        dims = list(range(-len(normalized_shape), 0))
-        result = input * (input.pow(2).mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)).rsqrt()
-        return result if weight is None else result * weight
-
     def one_a_channel(input):
         ones = torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1])
         return ones.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
@@ -258,11 +245,18 @@ def stand_ins(torch):
             return NotImplemented
         return input.masked_fill_(torch.arange(input.shape[0])[:, None] == torch.arange(input.shape[1]), fill_value)
 
-    return {torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
+    def unflatten(input, dim, sizes):
+        """The exporter's has the other dimensions' sizes for constants, the rows' too."""
+        if isinstance(dim, str):
+            return NotImplemented
+        dim %= input.dim()
+        return input.reshape(*input.shape[:dim], *sizes, *input.shape[dim + 1:])
+
+    return {tensor.unflatten: unflatten, torch.unflatten: unflatten, torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
             torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_,
-            functional.batch_norm: batch_norm, functional.rms_norm: rms_norm, torch.rms_norm: rms_norm, functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
+            functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),
             tensor.data.__get__: lambda x: x.detach(),

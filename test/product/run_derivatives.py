@@ -30,6 +30,24 @@ def normed():
     return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 1))
 
 
+class Recurrent(nn.Module):
+    """A layer of each kind, and a cell, over the halves of a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(4, 2, bidirectional=True, batch_first=True), nn.GRU(4, 3, bias=False)
+        self.rnn, self.cell, self.line = nn.RNN(3, 3), nn.LSTMCell(3, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        h = self.gru(self.lstm(x.unflatten(-1, (2, 4)))[0].transpose(0, 1))[0]
+        return self.line(self.cell(self.rnn(h)[0][1])[0])
+
+
+def of_batches():
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.SiLU(), nn.AvgPool2d(2), nn.BatchNorm2d(4, track_running_stats=False), nn.MaxPool2d(2, 1),
+                         nn.Softplus(), nn.Flatten(), nn.Linear(16, 8), nn.BatchNorm1d(8, affine=False), nn.Tanh(), nn.Linear(8, 1))
+
+
 def of_images():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 4, 3, 2, 1), nn.InstanceNorm2d(4), nn.Softplus(), nn.Flatten(), nn.Linear(48, 1))
 
@@ -101,7 +119,8 @@ def sampled(h, given, of):
     return of(pooled(h)).mean() - of(x.detach()).mean() + 1
 
 
-MODELS = {"penalty": (penalty, critic), "penalty through a norm": (penalty, normed), "regularized": (regularized, of_images), "equation": (equation, field),
+MODELS = {"penalty": (penalty, critic), "penalty through a norm": (penalty, normed), "penalty of recurrent layers": (penalty, Recurrent),
+          "regularized": (regularized, of_images), "regularized through batch norms and pools": (regularized, of_batches), "equation": (equation, field),
           "forces": (forces, field), "inner steps": (inner_steps, classes), "attacked": (attacked, classes), "sampled": (sampled, critic)}
 
 

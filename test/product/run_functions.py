@@ -213,8 +213,9 @@ def operated(h, given):
 
 
 def repeated(h, given):
-    """Along a dimension from behind, beside a shape that is open."""
-    return (h.repeat_interleave(2, -1).view(h.shape[0], 3, 4, -1) * torch.arange(4.0)).square().mean()
+    """Along a dimension from behind, beside a shape that is open, as it is where another dimension becomes two."""
+    parts = h.unflatten(-1, (2, -1))
+    return (h.repeat_interleave(2, -1).view(h.shape[0], 3, 4, -1) * torch.arange(4.0)).square().mean() + parts.view(parts.size(0), 6, 4).norm(dim=1).mean()
 
 
 def quantized(h, given):

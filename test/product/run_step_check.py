@@ -132,6 +132,7 @@ class Constrained(Classifier):
         self.by, self.table, self.slow = by, torch.nn.Embedding(3, 5, max_norm=1.0 if by == "max_norm" else None), torch.nn.Linear(4, 5)
         self.slow.load_state_dict(self.layer.state_dict())
         self.slow.requires_grad_(False)
+        self.scale, self.mean_scale = torch.nn.Parameter(torch.ones(5)), torch.nn.Parameter(torch.ones(5), requires_grad=False)
         with torch.no_grad():
             self.table.weight.mul_(0.1)
             self.layer.weight.copy_(functional.normalize(self.layer.weight, dim=1))
@@ -142,7 +143,9 @@ class Constrained(Classifier):
         if self.by == "average":
             with torch.no_grad():
                 self.slow.weight.mul_(0.9).add_(self.layer.weight, alpha=0.1)
-        return functional.cross_entropy(self.head(self.features(x) + self.table(y) + self.slow(x)), y)
+        if self.by == "copy":
+            self.mean_scale.data = 0.5 * self.mean_scale.data + 0.5 * self.scale.data
+        return functional.cross_entropy(self.head(self.features(x) * self.scale + self.table(y) + self.slow(x) * self.mean_scale), y)
 
 
 def written_parameters():
@@ -153,6 +156,33 @@ def written_parameters():
     export(Constrained("nothing"))
     _, notes = export(Constrained("average"))
     expect(any("changed by each step" in note and "'slow.weight'" in note for note in notes), notes)
+    _, notes = export(Constrained("copy"))  # 1 is the mean of 1 and 1, until one of them moves
+    expect(any("changed by each step" in note and "'mean_scale'" in note for note in notes), notes)
+
+
+class Queue(Classifier):
+    """Of what came before; the place of the next is a buffer's."""
+
+    def __init__(self, place):
+        super().__init__()
+        self.place = place
+        self.register_buffer("queue", torch.zeros(6, 5))
+        self.register_buffer("next", torch.zeros(1, dtype=torch.long))
+
+    def features(self, x):
+        h = super().features(x)
+        before = self.queue.clone()
+        self.queue[self.place(self.next)] = h.detach().mean(0)
+        self.next[0] = (self.next[0] + 1) % 6
+        return h + before[1] + 2 * before[2] + before.mean(0)
+
+
+def second_steps():
+    """What Python takes from a buffer is the first step's in all, which the first one alone does not show; int() can be kept as a tensor."""
+    with raises(10, "(in the second step)", "run_step_check.py:", "by tensors alone"):
+        export(Queue(lambda place: place.item()), exporter="torchscript")
+    _, notes = export(Queue(lambda place: int(place)))
+    expect("int() of a tensor is a tensor in the export" in notes, notes)
 
 
 class Gated(Classifier):
@@ -356,5 +386,5 @@ def without_double():
         check.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, second_steps, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, amplified_rounding, without_double)])
 suite.finish()
