@@ -88,7 +88,7 @@ def answering(torch, takes_gradients):
     picked = scattering.Picked(torch)
     for room in (convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
-    answers |= scattering.stand_ins(torch, picked.has) | losses.stand_ins(torch, picked.origin)
+    answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]

@@ -1,6 +1,7 @@
 """Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
 from . import complexes
 
+UNROLLED = 1024  # the most experts of a loop over those that some row chose
 
 
 class Picked:
@@ -8,7 +9,7 @@ class Picked:
 
     def __init__(self, torch):
         from torch.utils.weak import WeakTensorKeyDictionary
-        self.torch, self.those = torch, WeakTensorKeyDictionary()
+        self.torch, self.those, self.lengths = torch, WeakTensorKeyDictionary(), WeakTensorKeyDictionary()
 
     def has(self, value):
         return isinstance(value, self.torch.Tensor) and value in self.those
@@ -16,6 +17,17 @@ class Picked:
     def origin(self, value):
         """(input, mask) of what a mask as large as its input picked; else None."""
         return self.those[value] if self.has(value) else None
+
+    def length(self, value):
+        """Of the places at which a vector is not 0, that vector's length; else None."""
+        return self.lengths.get(value) if isinstance(value, self.torch.Tensor) and len(self.lengths) else None
+
+    def of_vector(self, name, args, kwargs):
+        """That length, of what such a call gives."""
+        input = args[0] if args else kwargs.get("input")
+        if name in ("nonzero", "argwhere") or name == "where" and len(args) == 1:
+            return input.shape[0] if input.dim() == 1 else None
+        return self.length(input) if name in ("squeeze", "flatten", "ravel") else None
 
     def of_mask(self, function, args, kwargs):
         """The origin of what such a call gives."""
@@ -34,10 +46,13 @@ class Picked:
             for each in complexes.flat([result]):
                 if isinstance(each, self.torch.Tensor) and each.dim():
                     self.those[each] = self.of_mask(function, args, kwargs)
+                    length = self.of_vector(name, args, kwargs)
+                    if length is not None:
+                        self.lengths[each] = length
 
 
 def stand_ins(torch, picked):
-    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `picked`: may a tensor have as many rows as a mask says?"""
+    """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `picked`: what a mask picked so far."""
     tensor, identity = torch.Tensor, {"amax": float("-inf"), "amin": float("inf"), "prod": 1.0}
 
     def take_along_dim(input, indices, dim=None):
@@ -72,6 +87,17 @@ def stand_ins(torch, picked):
             return NotImplemented
         input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
 
+    def each_place(input, dim=0):
+        """Of a loop over the experts that some row chose, all experts: of no rows the others add nothing."""
+        length = picked.length(input)
+        if length is None or dim != 0 or int(length) > UNROLLED:
+            return NotImplemented
+        return tuple(torch.tensor(place).reshape([1] * (input.dim() - 1)) for place in range(int(length)))
+
+    def listed(input):
+        places = each_place(input)
+        return places if places is NotImplemented else [place.tolist() for place in places]
+
     def masked_select(input, mask):
         """Which torch.export's exporter has not."""
         if torch.jit.is_tracing():
@@ -82,7 +108,7 @@ def stand_ins(torch, picked):
     def masked_scatter(input, mask, source):
         """The elements of `source` one after the other, whatever number of them; whole rows where the mask says so of each. Those that a mask picked are the
         exporters', and stay in their places."""
-        if picked(source):
+        if picked.has(source):
             return NotImplemented
         whole = input.dim() > 1 and (mask.shape[-1] == 1 or mask.stride(-1) == 0)
         mask, width = mask.expand_as(input), int(input.shape[-1]) if whole else 1
@@ -111,5 +137,7 @@ def stand_ins(torch, picked):
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
     return {torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
-            tensor.__setitem__: set_item, torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter, tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim, torch.scatter_reduce: scatter_reduce,
-            tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}
+            tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
+            torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
+            tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
+            torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

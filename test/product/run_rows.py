@@ -71,6 +71,21 @@ def added_at(self, x, shares):
     return out
 
 
+def of_those_chosen(self, x, shares):
+    """A loop over the experts that some row chose, which is one over all."""
+    share, chosen = shares.topk(2, -1)
+    out = torch.zeros_like(x)
+    sel = functional.one_hot(chosen, EXPERTS).permute(2, 1, 0)
+    for index in torch.greater(sel.sum(dim=(-1, -2)), 0).nonzero():
+        place, row = torch.where(sel[index].squeeze(0))
+        rows = x[None, row].reshape(-1, x.shape[-1])
+        out.index_add_(0, row, self.experts[index](rows) * share[row, place, None])
+    for index in sel.sum(dim=(-1, -2)).nonzero().flatten().tolist():
+        place, row = torch.where(sel[index])
+        out.index_add_(0, row, self.experts[index](x[row]) * share[row, place, None])
+    return out
+
+
 def put_at(self, x, shares):
     share, chosen = shares.topk(2, -1)
     out = torch.zeros_like(x)
@@ -196,7 +211,7 @@ def refused():
             zero_compile.export(model, data, suite.dir / "refused.onnx", exporter="torchscript")
 
 
-FORMS = (by_mask, put_in, accumulated, added_at, put_at)
+FORMS = (by_mask, put_in, accumulated, added_at, of_those_chosen, put_at)
 suite.run([(f"{form.__name__} {exporter}", lambda form=form, exporter=exporter: routed(form, exporter=exporter))
            for form, exporter in suite.draw([(form, exporter) for form in FORMS for exporter in ("torchscript", "dynamo")
                                              if (form, exporter) not in ((by_mask, "torchscript"),)], len(FORMS))])
