@@ -21,7 +21,7 @@ def traced(takes_gradients=False):
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        with NoGrad.counted(torch), attention_within(torch), stateless(torch), answering(torch, takes_gradients):
+        with NoGrad.counted(torch), attention_within(torch), stateless(torch), settled(torch), answering(torch, takes_gradients):
             yield
     finally:
         distribution.set_default_validate_args(validates)
@@ -61,6 +61,25 @@ def stateless(torch):
         yield
     finally:
         torch.jit.is_tracing = tracing
+
+
+@contextlib.contextmanager
+def settled(torch):
+    """A module that is brought where it is, and to the type that it has (self.to(x.device) in a forward pass), is left alone: torch would write to its
+    parameters, without a gradient."""
+    module = torch.nn.Module
+    apply = module._apply
+
+    def apply_if_it_changes(self, fn, recurse=True):
+        kinds = {(value.dtype, value.device) for value in (*self.parameters(), *self.buffers())}
+        after = [(kind, fn(torch.empty(0, dtype=kind[0], device=kind[1]))) for kind in kinds]
+        return self if all(kind == (value.dtype, value.device) for kind, value in after) else apply(self, fn, recurse)
+
+    module._apply = apply_if_it_changes
+    try:
+        yield
+    finally:
+        module._apply = apply
 
 
 def attention(torch):

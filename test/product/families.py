@@ -77,6 +77,7 @@ FAMILIES = {
     "t5": ("seq2seq", T5),
     "mt5": ("seq2seq", T5),
     "longt5": ("seq2seq", dict(local_radius=5, **T5)),
+    "switch_transformers": ("seq2seq", dict(num_sparse_encoder_layers=1, num_sparse_decoder_layers=1, num_experts=4, router_jitter_noise=0.0, **T5)),
     "bart": ("seq2seq", dict(max_position_embeddings=32, **SEQUENCES)),
     "pegasus": ("seq2seq", dict(max_position_embeddings=32, **SEQUENCES)),
     "marian": ("seq2seq", dict(max_position_embeddings=32, **SEQUENCES)),
