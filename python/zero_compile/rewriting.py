@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from . import complexes, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, scattering, special, writing
+from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, scattering, special, writing
 from .errors import need
 from .tracing import NoGrad
 
@@ -105,7 +105,7 @@ def answering(torch, takes_gradients):
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked = scattering.Picked(torch)
-    for room in (convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
+    for room in (composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
     answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin)
     if takes_gradients:

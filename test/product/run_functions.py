@@ -327,6 +327,16 @@ def without_means(h, given):
     return (functional.rms_norm(h.sin(), (8,), centres[1]) * rows).mean() + functional.rms_norm(bare + rows, (8,), centres[4], 1e-6).square().mean()
 
 
+def composed(h, given):
+    """What torch.export takes apart by itself."""
+    share, none = h.sigmoid(), torch.where(h > 0, h, torch.full_like(h, float("nan")))
+    curves = torch.expm1(h) + h.exp2() + torch.asinh(h) + torch.acosh(share + 1.5) + torch.atanh(share * 0.9) + torch.deg2rad(h) + h.frac() * h.trunc() + h.sgn()
+    sums = torch.xlogy(share, share).sum(-1) + torch.diff(h, n=2, dim=1, prepend=h[:, :1]).sum(1)[:, :3] + none.nansum(-1) + torch.addcdiv(h, h, share, value=0.5).fliplr()[..., 0]
+    heads = functional.bilinear(h, share, given["model"].centres.expand(8, 5, 8).transpose(0, 1)[..., :8]) + functional.threshold(h, 0.1, 0.2)[..., :5]
+    losses = functional.poisson_nll_loss(h, share.detach()) + functional.soft_margin_loss(h, share.detach().round() * 2 - 1)
+    return curves.sin().mean() + sums.square().mean() + heads.square().mean() + losses + torch.dist(h, share) + none.nanmean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -340,7 +350,7 @@ FUNCTIONS = {
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows, "norms without means": without_means,
-    "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
+    "composed": composed, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
     "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
