@@ -92,7 +92,8 @@ public:
   explicit NcclLinks(int ordinal) : ordinal(ordinal) {}
   ~NcclLinks() override { // nothing is on its way by now; a peer that is gone would keep ncclCommDestroy
     abort();
-    ending.join();
+    for (std::thread &ending : endings)
+      ending.join();
     (void)cudaSetDevice(ordinal); // whose memory this is, and the detour
     for (void *place : greeted)
       (void)cudaFree(place);
@@ -157,16 +158,16 @@ public:
     return returnToHost(stream, messages, reached);
   }
 
-  /// By a thread of its own: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not.
+  /// By threads: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not. By one for each
+  /// communicator: NCCL frees memory then, for which CUDA waits for all kernels, those of the others too, and these end
+  /// when their communicator is ended.
   void abort() override {
     std::lock_guard<std::mutex> lock(mutex);
     if (std::exchange(isAborted, true))
       return;
-    ending = std::thread([this] {
-      for (auto &[axes, communicator] : communicators)
-        if (communicator)
-          (void)nccl.abort(communicator);
-    });
+    for (auto &[axes, communicator] : communicators)
+      if (communicator)
+        endings.emplace_back([this, ended = communicator] { (void)nccl.abort(ended); });
   }
 
 private:
@@ -312,7 +313,7 @@ private:
   Detour detour;
   cudaStream_t greetings = nullptr;
   std::vector<void *> greeted; ///< memory that it works in, of each communicator
-  std::thread ending;
+  std::vector<std::thread> endings;
 };
 
 } // namespace

@@ -34,10 +34,10 @@ def like_threads(world, *flags, more=(), machine=""):
     return f"{world} processes {' '.join((*flags, *more))} {machine}", run
 
 
-def ends(what, machine, codes, expected, more=(), fault="", flags=("--zero-stage", "3")):
+def ends(what, machine, codes, expected, more=(), fault="", flags=("--zero-stage", "3"), world=2):
     """All ranks, with one of these codes and an error that says why."""
     def run():
-        code, said, _ = double.trained(double.compiled(2, *flags), machine, "cuda", 40, processes=2, more=more, fault=fault)
+        code, said, _ = double.trained(double.compiled(world, *flags), machine, "cuda", 40, processes=world, more=more, fault=fault)
         found = re.search(expected, said)
         if code not in codes or not found:
             raise Case(f"exit code {code}: {said[-2000:]}")
@@ -61,17 +61,20 @@ def without_library():
         raise Case(f"exit code {code}, {len(steps)} steps: {said[-1500:]}")
 
 
+TWO_AXES = ("--zero-stage", "3", "--tensor-parallel", "2")
 OFFLOADED = ("--zero-stage", "3", "--offload-optimizer", "host", "--offload-param", "host")
 suite.run([like_threads(2, "--zero-stage", stage) for stage in "0123"])
 suite.run([like_threads(2, *OFFLOADED), like_threads(2, *OFFLOADED, machine=",pins=0"), like_threads(2, "--zero-stage", "3", "--offload-optimizer", "host", more=("--graphs", "off")),
            like_threads(2, "--zero-stage", "2", "--precision", "bf16", "--grad-accumulation", "2"),
-           like_threads(4, "--zero-stage", "3", "--tensor-parallel", "2"),
+           like_threads(4, *TWO_AXES),
            like_threads(4, "--zero-stage", "2", "--ranks-per-node", "2", "--hierarchical-collectives"),
            like_threads(4, "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4")])
 suite.run([("a host without GPUs", without), ("without NCCL", without_library), ends("two ranks on one GPU", "gpus=1", [USAGE], "NCCL cannot meet the other ranks' GPUs.*"),
            *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel},lostas={code}", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*") for kernel, code in ((1, 700), (150, 719), (400, 214))),
            ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*", flags=OFFLOADED),
            ends("a collective fails", "gpus=2", [PEER_LOST], "error.*was told to fail.*", fault="coll.allgather@rank=1,n=30:EIO"),
+           ends("a collective fails while one of another axis waits", "gpus=4", [PEER_LOST], "error.*was told to fail.*", flags=TWO_AXES, world=4,
+                fault="step.begin@rank=0,step=5:SIGSTOP; coll.reducescatter@rank=1,step=5,n=1:delay=1s; coll.reducescatter@rank=1,step=5,n=2:EIO"),
            ends("a rank is killed", "gpus=2", [PEER_LOST, 137], ".*(?:signal 9|lost).*", fault="step.begin@rank=1,step=5:SIGKILL"),
            ends("a rank is stopped", "gpus=2", [WATCHDOG], "error.*nothing has moved.*rank 1.*", more=("--watchdog", "3"), fault="step.begin@rank=1,step=5:SIGSTOP"),
            ends("a kernel of GPU 0 never ends", "gpus=2,stuck=300", [WATCHDOG], "error.*nothing has moved.*waits for its queues.*", more=("--watchdog", "3"))])

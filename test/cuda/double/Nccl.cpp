@@ -100,7 +100,8 @@ struct ncclComm {
   std::vector<Socket> peers; ///< by rank; this rank's is none
   std::atomic<ncclResult_t> state{ncclInProgress};
   std::atomic<bool> isAborted{false};
-  std::atomic<int> polls{0}; ///< that say "in progress" before the first messages are enqueued
+  std::atomic<int> carried{0}; ///< kernels at work
+  std::atomic<int> polls{0};   ///< that say "in progress" before the first messages are enqueued
   bool hasSent = false;
   std::thread meeting;
 
@@ -187,6 +188,11 @@ void ncclComm::meet() {
 
 /// All at once.
 void ncclComm::carryOut(const std::vector<Message> &messages) {
+  struct AtWork {
+    std::atomic<int> &count;
+    explicit AtWork(std::atomic<int> &count) : count(count) { ++count; }
+    ~AtWork() { --count; }
+  } const atWork(carried);
   std::map<std::pair<int, bool>, Way> ways;
   std::vector<const Message *> own[2]; // from this rank to itself
   for (const Message &message : messages)
@@ -232,6 +238,13 @@ public:
     std::lock_guard<std::mutex> lock(mutex);
     auto found = all.find(handle);
     return found == all.end() ? nullptr : found->second;
+  }
+  /// Has a communicator of the GPU that nobody ends kernels at work there?
+  bool areAtWork(const Gpu &gpu) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return std::any_of(all.begin(), all.end(), [&](const auto &each) {
+      return &each.second->gpu == &gpu && !each.second->isOver() && each.second->carried > 0;
+    });
   }
   std::shared_ptr<ncclComm> take(ncclComm_t handle) {
     std::shared_ptr<ncclComm> found = find(handle);
@@ -377,6 +390,13 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
     return refused(ncclInvalidArgument, "ncclCommAbort", "of a communicator that is not, or not any more");
   comm->isAborted = true;
   comm->meeting.join();
+  // Its memory is freed, for which CUDA waits for all that is at work.
+  constexpr int kPatience = 2000;
+  for (int waited = 0; Communicators::instance().areAtWork(comm->gpu); ++waited) {
+    if (waited == kPatience)
+      return refused(ncclInternalError, "ncclCommAbort", "waits for kernels of a communicator that nobody ends");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return ncclSuccess;
 }
 
