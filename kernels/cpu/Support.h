@@ -42,10 +42,12 @@ private:
   Status status;
 };
 
-/// A kernel from a callable (void *const *operands, const StepContext &) returning void or Status.
+/// A kernel from a callable (void *const *operands, const StepContext &) returning void or Status, that computes by
+/// `text` (Kernel::method).
 template <typename Fn> class FunctionKernel : public Kernel {
 public:
-  explicit FunctionKernel(Fn fn) : fn(std::move(fn)) {}
+  FunctionKernel(Fn fn, std::string text) : fn(std::move(fn)), text(std::move(text)) {}
+  std::string method() const override { return text; }
   Status run(void *const *operands, const StepContext &context) override {
     if constexpr (std::is_void_v<std::invoke_result_t<Fn &, void *const *, const StepContext &>>) {
       fn(operands, context);
@@ -57,10 +59,11 @@ public:
 
 private:
   Fn fn;
+  std::string text;
 };
 
-template <typename Fn> Prepared makeKernel(Fn fn) {
-  return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Fn>>(std::move(fn)));
+template <typename Fn> Prepared makeKernel(Fn fn, std::string method = {}) {
+  return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Fn>>(std::move(fn), std::move(method)));
 }
 
 template <typename T> T *as(void *pointer) { return static_cast<T *>(pointer); }

@@ -30,8 +30,8 @@ std::optional<Place> placeOf(const fs::path &path) {
     return Place{info.st_dev, info.st_ino, "", S_ISDIR(info.st_mode)};
   }
   fs::path folder = path.parent_path();
-  if (::stat(folder.empty() ? "." : folder.c_str(), &info) !=
-      0) { // whoever makes it will have to make the folder first
+  // Whoever makes the file will have to make its folder first.
+  if (::stat(folder.empty() ? "." : folder.c_str(), &info) != 0) {
     std::error_code failure;
     fs::path whole = fs::absolute(path, failure); // of a working folder that was removed there is none
     return Place{0, 0, (failure ? path : whole).lexically_normal().string()};

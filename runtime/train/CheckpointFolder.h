@@ -5,9 +5,8 @@
 //   NAME.tmp        being written; or, for a moment, the one that NAME has replaced
 //   NAME.old        the one that NAME replaces, where the file system cannot exchange
 //   NAME.removed    being removed
-//   NAME.abandoned  set aside, because the run went back to an earlier one, or because what was to be replaced or
-//   removed
-//                   held files that no run wrote; nobody removes it
+//   NAME.abandoned  set aside, because the run went back to an earlier one, or because files that no run wrote were
+//                   in what was to be removed; nobody removes it
 // A run that was killed between any two steps is put in order by the next one: what is whole and newer is put in place,
 // what was replaced is removed.
 //

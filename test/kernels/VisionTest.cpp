@@ -377,6 +377,16 @@ TEST(Fast, aWeightGradientOfDilatedWindowsIsNoPlainLoop) {
   EXPECT_EQ((*kernel)->note(), "");
 }
 
+// bf16's depends on the CPU.
+TEST(Fast, aConvolutionSaysThatItIsWidened) {
+  const ConvCase usual = convCases()[1];
+  for (auto [type, method] : {std::pair(DType::f32, ""), std::pair(DType::f16, "oneDNN on copies in fp32")}) {
+    Call call{"conv", {random(type, usual.input, 1), random(type, usual.weight, 2)}, {Value({type, usual.output})}};
+    call.attributes = usual.attributes;
+    EXPECT_EQ(must(registry(false).prepare(call.spec()))->method(), method);
+  }
+}
+
 TEST(Fast, aConvolutionOfEitherLayoutHasNothingToNote) {
   ConvCase usual = convCases()[1];
   for (DType type : {DType::f32, DType::bf16}) {
