@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, scattering, special, writing
+from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, writing
 from .errors import need
 from .tracing import NoGrad
 
@@ -104,10 +104,10 @@ def answering(torch, takes_gradients):
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
-    picked = scattering.Picked(torch)
+    picked, parts = scattering.Picked(torch), rejoining.Parts(torch)
     for room in (composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
         answers |= room.stand_ins(torch)
-    answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin)
+    answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
@@ -128,6 +128,7 @@ def answering(torch, takes_gradients):
                     result = function(*args, **kwargs)
             writes.note(function, args, kwargs, result)
             picked.note(function, args, kwargs, result)
+            parts.note(function, args, kwargs, result)
             stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.depth > 0 and any(
                 isinstance(value, torch.Tensor) and value.requires_grad for value in complexes.flat([args, *kwargs.values()]))
             if not stops or is_in_place(function):

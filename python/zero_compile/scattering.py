@@ -136,7 +136,11 @@ def stand_ins(torch, picked):
         """TorchScript's exporter adds the rank to a negative dimension in place, and so to every -1 of the graph."""
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
-    return {torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
+    def unfold(input, dimension, size, step):
+        """TorchScript's exporter puts the windows elsewhere where the dimension is counted from the end."""
+        return NotImplemented if dimension >= 0 else input.unfold(dimension + input.dim(), size, step)
+
+    return {tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
             tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,

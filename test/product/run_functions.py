@@ -337,6 +337,14 @@ def composed(h, given):
     return curves.sin().mean() + sums.square().mean() + heads.square().mean() + losses + torch.dist(h, share) + none.nanmean()
 
 
+def rejoined(h, given):
+    """Rows one by one, of which a trace counts those it saw, and together again."""
+    rows, columns = list(h), h.sin().split([3, 5], -1)
+    return (torch.cat(rows).cumsum(0) * torch.cat(rows, 0)).mean() + torch.stack(list(h.sum(-1)), 1).square().mean() + \
+        torch.cat(columns, -1).mean() + torch.cat(columns[::-1], -1).cumsum(-1).mean() + torch.stack(h.unbind(1), -1).cumsum(-1).square().mean() + \
+        (given["image"] * pooled(h)[:, :2, None, None]).unfold(-2, 3, 2).cumsum(-1).square().mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -350,14 +358,14 @@ FUNCTIONS = {
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows, "norms without means": without_means,
-    "composed": composed, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
+    "composed": composed, "rejoined": rejoined, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
     "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }
 COMPARES_ROWS = ("fill_diagonal_",)
 NOT_IN = {"torchscript": ("most often", "fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities"),
-          "dynamo": ("int of a shape",)}
+          "dynamo": ("int of a shape", "rejoined")}
 
 
 def beside(name, exporter, **options):
