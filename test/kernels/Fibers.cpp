@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <random>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <utility>
 #include <vector>
 
 namespace zc::test::fibers {
@@ -16,7 +18,7 @@ namespace zc::test::fibers {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr size_t kStack = size_t{256} << 10, kLeft = 32;
+constexpr size_t kStack = size_t{256} << 10, kLeft = 48;
 
 enum class At { running, warp, block, end };
 
@@ -46,6 +48,8 @@ public:
     order.resize(static_cast<size_t>(threads / 32));
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), drawn);
+    next = 0;
+    std::fill(begun.begin(), begun.end(), 0);
     while (step() || openBarrier()) {
     }
   }
@@ -53,6 +57,13 @@ public:
   void leave(At at) {
     fibers[static_cast<size_t>(current)].at = at;
     swapcontext(&fibers[static_cast<size_t>(current)].context, &outside);
+  }
+
+  /// Of the running fiber: true once for each exchange of its warp.
+  bool isFirst() {
+    unsigned &known = begun[static_cast<size_t>(current / 32)];
+    return std::exchange(known, fibers[static_cast<size_t>(current)].exchanges) !=
+           fibers[static_cast<size_t>(current)].exchanges;
   }
 
   int current = 0;
@@ -79,8 +90,8 @@ private:
 
   /// Lets one lane run of the first warp that has one. False: all wait or are done.
   bool step() {
-    for (int warp : order) {
-      const int turn = static_cast<int>(drawn() % 32);
+    for (; next < order.size(); ++next) {
+      const int warp = order[next], turn = static_cast<int>(drawn() % 32);
       for (int i = 0; i < 32; ++i) {
         const int t = warp * 32 + (i + turn) % 32;
         if (fibers[static_cast<size_t>(t)].at != At::running)
@@ -116,6 +127,7 @@ private:
     for (int t = 0; t < threads; ++t)
       fibers[static_cast<size_t>(t)].at = At::running;
     std::shuffle(order.begin(), order.end(), drawn);
+    next = 0;
     return true;
   }
 
@@ -123,7 +135,9 @@ private:
   int threads = 0;
   const std::function<void()> *body = nullptr;
   ucontext_t outside;
-  std::vector<int> order; ///< of warps
+  std::vector<int> order;                          ///< of warps
+  size_t next = 0;                                 ///< of them, that has not gone as far as it may
+  std::array<unsigned, kMostThreads / 32> begun{}; ///< exchanges of each warp that somebody has gone on after
 };
 
 Block &block() {
@@ -149,6 +163,7 @@ void *left(int lane, bool next) {
   const unsigned number = all.fibers[static_cast<size_t>(all.current)].exchanges - (next ? 0 : 1);
   return all.fibers[static_cast<size_t>(all.current / 32 * 32 + lane)].left[number % 2];
 }
+bool isFirst() { return block().isFirst(); }
 void endExchange() {
   ++block().fibers[static_cast<size_t>(block().current)].exchanges;
   meetWarp();

@@ -33,21 +33,38 @@ int thread();
 void *shared();
 void meetBlock();
 void meetWarp();
-/// Where lane `lane` of the warp leaves up to 32 bytes for the others in the exchange that comes next or (`next` false)
+/// Where lane `lane` of the warp leaves up to 48 bytes for the others in the exchange that comes next or (`next` false)
 /// was the last.
-constexpr size_t kMost = 32;
+constexpr size_t kMost = 48;
 void *left(int lane, bool next);
 void endExchange();
+/// Is this the first lane of the warp that goes on after the last exchange?
+bool isFirst();
 
-/// What each lane of the warp has.
-template <typename E> std::array<E, 32> exchange(const E &mine) {
+/// An exchange, of what each lane of the warp has.
+template <typename E> void leave(const E &mine) {
   static_assert(sizeof(E) <= kMost);
   std::memcpy(left(thread() % 32, true), &mine, sizeof mine);
   endExchange();
-  std::array<E, 32> all;
-  for (int lane = 0; lane < 32; ++lane)
-    std::memcpy(&all[static_cast<size_t>(lane)], left(lane, false), sizeof(E));
-  return all;
+}
+/// What lane `lane` has left in the last one.
+template <typename E> E leftBy(int lane) {
+  E theirs;
+  std::memcpy(&theirs, left(lane, false), sizeof(E));
+  return theirs;
+}
+/// What all have, of which one that is the first makes something for all.
+template <typename E, typename F> E together(const E &mine, F f) {
+  leave(mine);
+  if (isFirst()) {
+    std::array<E, 32> all;
+    for (int lane = 0; lane < 32; ++lane)
+      all[static_cast<size_t>(lane)] = leftBy<E>(lane);
+    f(all);
+    for (int lane = 0; lane < 32; ++lane)
+      std::memcpy(left(lane, false), &all[static_cast<size_t>(lane)], sizeof(E));
+  }
+  return leftBy<E>(thread() % 32);
 }
 
 struct ThreadIndex {
@@ -65,14 +82,15 @@ inline void *sharedOfFibers() { return test::fibers::shared(); }
 inline void __syncthreads() { test::fibers::meetBlock(); }
 inline void __syncwarp() { test::fibers::meetWarp(); }
 template <typename E> E __shfl_sync(unsigned, E mine, int lane) {
-  return test::fibers::exchange(mine)[static_cast<size_t>(lane)];
+  test::fibers::leave(mine);
+  return test::fibers::leftBy<E>(lane);
 }
 template <typename E> E __shfl_down_sync(unsigned, E mine, int by) {
   const int lane = test::fibers::thread() % 32;
-  return test::fibers::exchange(mine)[static_cast<size_t>(lane + by < 32 ? lane + by : lane)];
+  return __shfl_sync(0, mine, lane + by < 32 ? lane + by : lane);
 }
 template <typename E> E __shfl_xor_sync(unsigned, E mine, int by) {
-  return test::fibers::exchange(mine)[static_cast<size_t>((test::fibers::thread() % 32) ^ by)];
+  return __shfl_sync(0, mine, (test::fibers::thread() % 32) ^ by);
 }
 inline void atomicAdd(unsigned long long *to, unsigned long long value) { *to += value; }
 
@@ -97,29 +115,37 @@ public:
 
   template <typename F> void forLanes(F f) const { f(lane(), 0); }
   template <bool kTurned, typename Row> void load(Fragment &to, Row row) const {
-    const auto rows = test::fibers::exchange(row(lane()));
-    loadLane<kTurned>(lane(), to.of[0], [&](int i) { return rows[static_cast<size_t>(i)]; });
+    test::fibers::leave(row(lane()));
+    loadLane<kTurned>(lane(), to.of[0], [](int i) { return test::fibers::leftBy<Address>(i); });
   }
   template <typename T> void multiply(Held<float, 4> &c, const Fragment &a, const Fragment &pair, int half) const {
-    struct Mine {
-      uint32_t a[4], pair[4];
-    } mine;
-    std::memcpy(mine.a, a.of[0], sizeof mine.a);
-    std::memcpy(mine.pair, pair.of[0], sizeof mine.pair);
-    uint32_t rows[32][4], columns[32][4];
-    int from = 0;
-    for (const Mine &each : test::fibers::exchange(mine)) {
-      std::memcpy(rows[from], each.a, sizeof each.a);
-      std::memcpy(columns[from++], each.pair, sizeof each.pair);
-    }
-    float all[32][4] = {};
-    std::memcpy(all[lane()], c.of[0], sizeof c.of[0]);
-    multiplyLanes<T>(all, rows, columns, half);
-    std::memcpy(c.of[0], all[lane()], sizeof c.of[0]);
+    Product own;
+    std::memcpy(own.a, a.of[0], sizeof own.a);
+    std::memcpy(own.pair, pair.of[0], sizeof own.pair);
+    std::memcpy(own.c, c.of[0], sizeof own.c);
+    own = test::fibers::together(own, [&](std::array<Product, 32> &all) { multiplyAll<T>(all, half); });
+    std::memcpy(c.of[0], own.c, sizeof own.c);
   }
   template <typename Op, int N> void overQuads(Held<float, N> &x) const { overQuadsOf<Op>(x.of[0]); }
 
 private:
+  /// What a lane has of it.
+  struct Product {
+    uint32_t a[4], pair[4];
+    float c[4];
+  };
+  template <typename T> static void multiplyAll(std::array<Product, 32> &all, int half) {
+    uint32_t a[32][4], pair[32][4];
+    float c[32][4];
+    for (size_t lane = 0; lane < 32; ++lane) {
+      std::memcpy(a[lane], all[lane].a, sizeof a[lane]);
+      std::memcpy(pair[lane], all[lane].pair, sizeof pair[lane]);
+      std::memcpy(c[lane], all[lane].c, sizeof c[lane]);
+    }
+    multiplyLanes<T>(c, a, pair, half);
+    for (size_t lane = 0; lane < 32; ++lane)
+      std::memcpy(all[lane].c, c[lane], sizeof c[lane]);
+  }
   static int lane() { return test::fibers::thread() % 32; }
 };
 

@@ -55,7 +55,7 @@ Value ofType(DType type, Ints dims) { return Value({type, std::move(dims)}); }
 
 TEST(Fibers, rowsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
-    for (int64_t n : {768, 1001, 5000, 30000}) { // by warps, unaligned, in registers, shared
+    for (int64_t n : {768, 1001, 4000, 9000}) { // by warps, unaligned, in registers, shared
       const Value x = uniform({type, {3, n}}, 1, -3, 3);
       const Call softmax{"softmax", {x}, {ofType(type, {3, n})}, {{"axis", int64_t{1}}}};
       expectBitsOfBlocks(softmax, 2);
@@ -66,7 +66,7 @@ TEST(Fibers, rowsHaveTheBitsOfBlocks) {
 
 TEST(Fibers, lossesHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
-    for (int64_t n : {768, 1001, 30000}) {
+    for (int64_t n : {768, 1001, 9000}) {
       const Value x = uniform({type, {5, n}}, 1, -3, 3), labels = i64({5}, {0, 3, -100, 767, 5}),
                   none({DType::f32, {}});
       const Attributes attributes = {{"ignore_index", int64_t{-100}}};
@@ -77,9 +77,22 @@ TEST(Fibers, lossesHaveTheBitsOfBlocks) {
     }
 }
 
+/// A label's logit is read before the gradient is written over it.
+TEST(Fibers, headsHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16}) {
+    const TensorType x{type, {6, 8}}, weight{type, {8, 1200}};
+    const Value labels = i64({6}, {1199, 3, -100, 767, 500, 900});
+    expectBitsOfBlocks({"linear_cross_entropy_grad",
+                        {f32({}, {3}), uniform(x, 1, -1, 1), labels, uniform(weight, 2, -1, 1)},
+                        {Value({DType::f32, {}}), Value(x), Value(weight)},
+                        {{"ignore_index", int64_t{-100}}, {"chunk", int64_t{4}}}},
+                       2);
+  }
+}
+
 TEST(Fibers, normsOfRowsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
-    for (int64_t n : {768, 1001, 5000, 30000}) {
+    for (int64_t n : {768, 1001, 4000, 9000}) {
       const TensorType row{type, {n}}, rows{type, {5, n}}, statistics{DType::f32, {5}};
       const Value x = uniform(rows, 1, -3, 3), scale = uniform(row, 2, -1, 1), bias = uniform(row, 3, -1, 1);
       const Attributes attributes = {{"epsilon", 1e-5}, {"axis", int64_t{1}}};
@@ -98,7 +111,7 @@ TEST(Fibers, normsOfRowsHaveTheBitsOfBlocks) {
 
 TEST(Fibers, reductionsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
-    for (int64_t n : {100, 3000, 20000}) { // of a warp, of a block, in parts
+    for (int64_t n : {100, 3000, 9000}) { // of a warp, of a block, in parts
       const Value x = uniform({type, {3, n}}, 1, -3, 3);
       expectBitsOfBlocks({"reduce_sum", {x}, {ofType(type, {3})}, {{"axes", Ints{1}}}}, 1);
     }
@@ -155,22 +168,31 @@ TEST(Fibers, normsOfGradientsHaveTheBitsOfBlocks) {
     }
 }
 
+/// Forward, and all gradients.
+void expectAttentionOfBlocks(const Value &q, const Value &mask) {
+  const Value k = uniform(q.type, 2, -1, 1), v = uniform(q.type, 3, -1, 1), grad = uniform(q.type, 5, -1, 1);
+  const Value lse({DType::f32, {1, q.type.dims[1], q.type.dims[2]}});
+  const Attributes attributes = {{"scale", 0.3}, {"causal", int64_t{1}}};
+  const Call forward{"attention", {q, k, v, mask}, {Value(q.type), lse}, attributes};
+  expectBitsOfBlocks(forward, 1);
+  const auto made = must(runOn(blockRegistry(), forward));
+  Call backward{"attention_grad",
+                {grad, q, k, v, made[0], made[1], mask},
+                {Value(q.type), Value(k.type), Value(v.type), Value(mask.type)},
+                attributes};
+  backward.attributes["mask_grad"] = int64_t{1};
+  expectBitsOfBlocks(backward, 1);
+}
+
 TEST(Fibers, attentionOnTensorCoresHasTheBitsOfBlocks) {
-  for (int64_t depth : {40, 35, 96}) { // packed, number by number, two tiles of passing keys for one of queries
-    const Ints dims = {1, 2, 150, depth};
-    const Value q = uniform({DType::bf16, dims}, 1, -1, 1), k = uniform({DType::bf16, dims}, 2, -1, 1),
-                v = uniform({DType::bf16, dims}, 3, -1, 1), mask = uniform({DType::f32, {1, 2, 150, 150}}, 4, -1, 1);
-    const Attributes attributes = {{"scale", 0.3}, {"causal", int64_t{1}}};
-    const Call forward{"attention", {q, k, v, mask}, {Value(q.type), Value({DType::f32, {1, 2, 150}})}, attributes};
-    expectBitsOfBlocks(forward, 1);
-    const auto made = must(runOn(blockRegistry(), forward));
-    Call backward{"attention_grad",
-                  {uniform({DType::bf16, dims}, 5, -1, 1), q, k, v, made[0], made[1], mask},
-                  {Value(q.type), Value(k.type), Value(v.type), Value(mask.type)},
-                  attributes};
-    backward.attributes["mask_grad"] = int64_t{1};
-    expectBitsOfBlocks(backward, 1);
-  }
+  for (int64_t depth : {40, 35, 96}) // packed, number by number, two tiles of passing keys for one of queries
+    expectAttentionOfBlocks(uniform({DType::bf16, {1, 1, 150, depth}}, 1, -1, 1),
+                            uniform({DType::f32, {1, 1, 150, 150}}, 4, -1, 1));
+}
+
+TEST(Fibers, attentionOnCudaCoresHasTheBitsOfBlocks) {
+  expectAttentionOfBlocks(uniform({DType::f32, {1, 1, 70, 16}}, 1, -1, 1),
+                          uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1));
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include "test/kernels/Fibers.h"
 
 #include "kernels/cuda/Attention.h"
+#include "kernels/cuda/Head.h"
 #include "kernels/cuda/Rows.h"
 #include "kernels/cuda/Update.h"
 #include "test/kernels/OnFibers.h"
@@ -14,6 +15,9 @@ void addRowsOnFibers(cuda::HostKernelRegistry &kernels) {
   kernels.add("softmax_grad", cuda::prepareSoftmaxGrad<Fibers, false>);
   kernels.add("norm_partial", cuda::prepareNormPartial<Fibers>);
   cuda::addCrossEntropy<Fibers>(kernels);
+  kernels.add("linear_cross_entropy_grad", [](const KernelSpec &spec) {
+    return cuda::prepareHead<Fibers>(spec, cpu::readHeadGrad(spec), cuda::preparePlainProduct);
+  });
   cuda::addAttentions<Fibers>(kernels);
 }
 
