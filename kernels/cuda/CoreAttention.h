@@ -41,9 +41,10 @@ template <typename T, bool kMasked> struct CoreScores {
   ZC_HD int64_t maskOf(int64_t sample, int64_t head) const {
     return kMasked ? sample * maskStrides[0] + head * maskStrides[1] : 0;
   }
-  /// What is added to the score, as a power of two. Without branches, so that masks are on their way together.
+  /// What is added to the score, as a power of two. Without branches, so that masks are on their way together. Of
+  /// queries that are not there it is any number: whoever asks adds none of theirs.
   ZC_HD float added(int64_t maskAt, int i, int j) const {
-    const bool isHidden = (i >= queries) | (j >= keys) | (causal & (j > i + lead));
+    const bool isHidden = (j >= keys) | (causal & (j > i + lead));
     float sum = 0;
     if constexpr (kMasked) { // what is not there is asked as the last one that is
       const int64_t at =

@@ -207,8 +207,11 @@ private:
     const int64_t row = (sample * g.scores.heads + at.head) * g.scores.queries + at.first;
     auto *exponents = reinterpret_cast<float *>(stage + 2 * Cut::kPassingBytes), *deltas = exponents + Cut::kPassing;
     block.forEach(Cut::kPassing, [&](int64_t i) {
-      const bool isThere = i < count; // what is not is 0, and so are its queries and gradients: it adds nothing
-      copies.template copy<4>(exponents + i, g.exponents + row + (isThere ? i : 0), isThere);
+      const bool isThere = i < count; // what is not weighs nothing, whatever its mask
+      if (isThere)
+        copies.template copy<4>(exponents + i, g.exponents + row + i, true);
+      else
+        exponents[i] = g.scores.lowest();
       copies.template copy<4>(deltas + i, g.deltas + row + (isThere ? i : 0), isThere);
     });
   }

@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
 """Kernels whose registers do not suffice, as ptxas reported them in build/cuda/run.log, are those of spills.txt, and store no more bytes
-than stand there for the GPU. A line that no kernel of a GPU needs is told too."""
+than stand there for the GPU. A line that no kernel of a GPU needs is told too. Of what a block may share no kernel of ours takes more for its
+reductions than is left for them (kSharedByReductions): one that is launched with all the rest would be refused, on a GPU alone."""
 import os, pathlib, re, subprocess, sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ENTRY = re.compile(r"Compiling entry function '(\S+)' for 'sm_(\w+)'")
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+SHARED = re.compile(r"Used \d+ registers.* (\d+) bytes smem")
+OURS = "_ZN2zc"  # CUB's sort launches itself
 
 
 def report(log):
-    """{GPU: kernels}, {(mangled name, GPU): bytes} of those that spill."""
-    kernels, spilled, current = {}, {}, None
+    """{GPU: kernels}, {(mangled name, GPU): bytes} of those that spill, and of those that share."""
+    kernels, spilled, shared, current = {}, {}, {}, None
     for line in log.splitlines():
         if found := ENTRY.search(line):
             current = found[1], found[2]
             kernels.setdefault(found[2], set()).add(found[1])
         elif (found := SPILL.search(line)) and current and found[1] != "0":
             spilled[current] = int(found[1])
-    return kernels, spilled
+        elif (found := SHARED.search(line)) and current and current[0].startswith(OURS):
+            shared[current] = int(found[1])
+    return kernels, spilled, shared
 
 
 def limits(text):
@@ -39,11 +44,20 @@ def wrong(kernels, spilled, allowed):
     return said
 
 
+def left_to_reductions():
+    """Bytes, as Launch.h has it."""
+    return int(re.search(r"kSharedByReductions = (\d+)", (HERE.parents[1] / "kernels/cuda/Launch.h").read_text())[1])
+
+
 def check_itself():
-    """That too many bytes, another kernel, another GPU and a line too many are seen, and nothing else."""
+    """That too many bytes, another kernel, another GPU and a line too many are seen, and nothing else; what a kernel of ours shares."""
     log = "".join(f"Compiling entry function '{name}' for 'sm_90'\n    0 bytes stack frame, {count} bytes spill stores, {count} bytes spill loads\n"
                   for name, count in (("one", 8), ("two", 16), ("three", 0)))
-    kernels, spilled = report(log)
+    kernels, spilled, _ = report(log)
+    used = "ptxas info    : Used 8 registers, used 1 barriers, 2048 bytes smem, 4 bytes cmem[0]\n"
+    *_, shared = report("".join(f"Compiling entry function '{name}' for 'sm_90'\n{used}" for name in (OURS + "one", "two")))
+    if shared != {(OURS + "one", "90"): 2048}:
+        raise SystemExit(f"spills.py: {shared}")
     expected = {"one  90 8  # a\ntwo  90 16, 80 4  # b": 0, "one  90 4  # a\ntwo  90 16  # b": 1, "one  90 8  # a": 1, "one  80 8  # a\ntwo  90 16  # b": 1,
                 "one  90 8  # a\ntwo  90 16  # b\nthree  90 4  # c": 1}
     found = {text: len(wrong(kernels, spilled, limits(text))) for text in expected}
@@ -56,7 +70,7 @@ log = pathlib.Path(os.environ.get("ZC_BUILD", HERE.parents[1] / "build/cuda")) /
 if not log.exists():
     print(f"no {log}: test/run.sh cuda makes it")
     sys.exit(77)
-kernels, spilled = report(log.read_text(errors="replace"))
+kernels, spilled, shared = report(log.read_text(errors="replace"))
 if not kernels:
     print(f"0 kernels in {log}: it was built without -DZC_CUDA_VERBOSE=ON")
     print("0 passed, 1 failed")
@@ -68,9 +82,12 @@ for name, ((_, gpu), count) in zip(names, spilled.items()):
 if "--list" in sys.argv:  # to write spills.txt anew
     print("\n".join(f"{count:5} sm_{gpu} {name}" for (name, gpu), count in sorted(named.items())))
 said = wrong(kernels, named, limits((HERE / "spills.txt").read_text()))
+most = left_to_reductions()
+said += [f"{name} on sm_{gpu} shares {count} bytes, {most} are left to reductions" for (name, gpu), count in shared.items() if count > most]
 for line in said:
     print(f"FAIL  {line[:400]}")
 count = sum(map(len, kernels.values()))
-print(f"{count} kernels for {', '.join('sm_' + gpu for gpu in sorted(kernels))}, {len(spilled)} spill, {len(said)} lines of the list are wrong")
+print(f"{count} kernels for {', '.join('sm_' + gpu for gpu in sorted(kernels))}, {len(spilled)} spill, {max(shared.values(), default=0)} bytes are shared at most, "
+      f"{len(said)} are not as they should be")
 print(f"{count - len(said)} passed, {len(said)} failed")
 sys.exit(1 if said else 0)
