@@ -8,7 +8,7 @@ import warnings
 
 from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, writing
 from .errors import need
-from .tracing import NoGrad
+from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
 
@@ -111,11 +111,14 @@ def answering(torch, takes_gradients):
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
-    writes = writing.Writes(torch)
+    writes, frozen = writing.Writes(torch), Frozen(torch)
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             kwargs = kwargs or {}
+            frozen.note(function, args, kwargs)
+            if frozen.those and not is_in_place(function):
+                args, kwargs = frozen.taken(args), {name: frozen.taken(value) for name, value in kwargs.items()}
             if complexes.concerns(torch, function, args, kwargs):
                 result = complexes.answer(torch, function, args, kwargs)
                 return result.detach() if NoGrad.depth > 0 and isinstance(result, complexes.Pair) else result

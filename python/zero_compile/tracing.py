@@ -51,3 +51,28 @@ class NoGrad:
             yield
         finally:
             torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
+
+
+class Frozen:
+    """Parameters that require no gradient for a while, as a discriminator's in its generator's loss: what takes them then takes them detached, which
+    exporters keep, as they do not keep the flag."""
+
+    def __init__(self, torch):
+        from torch.utils.weak import WeakTensorKeyDictionary
+        self.torch, self.those = torch, WeakTensorKeyDictionary()
+        self.setters = {torch.Tensor.requires_grad_, torch.Tensor.requires_grad.__set__}
+
+    def note(self, function, args, kwargs):
+        """Before the call: does it set the flag?"""
+        if function not in self.setters or not args[0].is_leaf:
+            return
+        if (*args[1:], *kwargs.values(), True)[0]:
+            self.those.pop(args[0], None)
+        elif args[0].requires_grad:
+            self.those[args[0]] = True
+
+    def taken(self, value):
+        """An argument as it is taken, in lists too."""
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.taken, value)) if type(value) in (list, tuple) else value
+        return value.detach() if isinstance(value, self.torch.Tensor) and value in self.those else value

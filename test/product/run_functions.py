@@ -50,6 +50,15 @@ def taught(h, given):
     return -(target * pooled(h * 0.9).log_softmax(-1)).sum(-1).mean() + straight_through(h, given)
 
 
+def frozen_for_a_while(h, given):
+    """As a discriminator is in its generator's loss, by the method and by the attribute."""
+    centres = given["model"].centres
+    centres.requires_grad_(False)
+    made = (h.mean(1) @ centres.T).logsumexp(-1).mean()
+    centres.requires_grad = True
+    return made + (h.detach().mean(1) @ centres.T).square().mean()
+
+
 def straight_through(h, given):
     return (h + (h.round() - h).detach()).square().mean()
 
@@ -352,7 +361,7 @@ FUNCTIONS = {
     "label smoothing, weights, one ignored": labelled(label_smoothing=0.2, weight=WEIGHTS, ignore_index=3),
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
-    "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "detach": straight_through, "fill_diagonal_": alike,
+    "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
