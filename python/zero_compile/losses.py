@@ -26,7 +26,9 @@ def stand_ins(torch, origin):
         return huber_loss(input, target, reduction, beta) / beta if beta > 0 else l1_loss(input, target, reduction=reduction)
 
     def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-        """Smoothed, of labels that are numbers: TorchScript's exporter refuses what torch.export's trace says."""
+        """Smoothed, of labels that are numbers: TorchScript's exporter refuses what torch.export's trace says; nor takes it an ignore_index that is a size."""
+        if isinstance(ignore_index, torch.Tensor):
+            return functional.cross_entropy(input, target, weight, size_average, int(ignore_index), reduce, reduction, label_smoothing)
         if label_smoothing == 0 or target.is_floating_point() or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
             return NotImplemented
         dim = 1 if input.dim() > 1 else 0

@@ -203,19 +203,17 @@ def batch(task, config, rows, length, image_size=None, seed=0):
         labels = classes(config, draw, generator, rows) if kind == "image_class" else draw(config.num_labels, rows, height, width)
         return {"pixel_values": pixels, "labels": labels}
     if kind == "waves":
-        return {"input_values": torch.randn(rows, length, generator=generator), "labels": draw(config.num_labels, rows)}
+        return {**sound(config, rows, length, generator), "labels": draw(config.num_labels, rows)}
     words = vocabulary(config)
     if kind == "transcribed":
         letters, blank = draw(words - 1, rows, heard(config, length) // 2), getattr(config, "pad_token_id", None) or 0
         letters += (letters >= blank).long()
         letters[::2, letters.shape[1] - letters.shape[1] // 4:] = -100
-        return {"input_values": torch.randn(rows, length, generator=generator), "labels": letters}
+        return {**sound(config, rows, length, generator), "labels": letters}
     if kind == "spoken":
-        frames = getattr(config, "max_source_positions", None)
-        if not getattr(config, "num_mel_bins", None) or not frames:
-            raise ZeroError(UNSUPPORTED, f"what {config.model_type} hears is not known here", help="export it as MODULE:FUNCTION, with a batch of its inputs")
-        features = torch.randn(rows, config.num_mel_bins, 2 * frames, generator=generator)  # whose first convolutions halve them
-        return {"input_features": features, "labels": draw(words, rows, length)}
+        if not getattr(config, "num_mel_bins", None) or not getattr(config, "max_source_positions", None):
+            raise unknown_sound(config)
+        return {**sound(config, rows, length, generator), "labels": draw(words, rows, length)}
     if not words:
         raise ZeroError(UNSUPPORTED, f"the configuration of {config.model_type} has no vocab_size", help="is it made for another task?")
     ids = draw(words, rows, length)
@@ -236,11 +234,28 @@ def batch(task, config, rows, length, image_size=None, seed=0):
     return {**text, "labels": classes(config, draw, generator, rows)}
 
 
+def sound(config, rows, length, generator):
+    """What a model hears, {name: tensor}: waves, or what its processor makes of them."""
+    bins, frames, channels = (getattr(config, name, None) for name in ("num_mel_bins", "max_source_positions", "feature_projection_input_dim"))
+    draw = lambda *shape: need("torch", "exporting").randn(rows, *shape, generator=generator)
+    if bins and frames:
+        return {"input_features": draw(bins, 2 * frames)}  # whose first convolutions halve them
+    if bins and getattr(config, "max_length", None):
+        return {"input_values": draw(config.max_length, bins)}
+    return {"input_features": draw(length, channels)} if channels else {"input_values": draw(length)}
+
+
+def unknown_sound(config):
+    return ZeroError(UNSUPPORTED, f"what {config.model_type} hears is not known here", help="export it as MODULE:FUNCTION, with a batch of its inputs")
+
+
 def heard(config, length):
-    """How many frames a model's convolutions make of a wave: what CTC reads letters from."""
+    """How many frames a model makes of what it hears: what CTC reads letters from."""
     kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
+    if getattr(config, "feature_projection_input_dim", None):
+        return length
     if not kernels or not strides:
-        raise ZeroError(UNSUPPORTED, f"what {config.model_type} hears is not known here", help="export it as MODULE:FUNCTION, with a batch of its inputs")
+        raise unknown_sound(config)
     frames = functools.reduce(lambda samples, window: (samples - window[0]) // window[1] + 1, zip(kernels, strides), length)
     if frames < 2:
         raise ZeroError(USAGE, f"waves of {length} samples are too short for the model's convolutions, which make {max(0, frames)} frames of them", help="a larger --seq")

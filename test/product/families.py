@@ -101,6 +101,12 @@ FAMILIES = {
                                                strides=[4, 2], num_attention_heads=[2, 4], mlp_ratios=[2, 2], drop_path_rate=0.0, num_labels=10)),
     "wav2vec2": ("audio-classification", dict(conv_dim=[16, 16], conv_stride=[2, 2], conv_kernel=[4, 4], num_feat_extract_layers=2,
                                               num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=2, num_labels=10, **LAYERS)),
+    "audio-spectrogram-transformer": ("audio-classification", dict(num_mel_bins=16, max_length=24, patch_size=8, frequency_stride=4, time_stride=4,
+                                                                   num_labels=10, **LAYERS)),
+    "splinter": ("question-answering", ENCODER),
+    "jamba": ("causal-lm", dict(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1, mamba_d_state=8, mamba_dt_rank=4,
+                                **EXPERTS)),
+    "lfm2": ("causal-lm", dict(layer_types=["conv", "full_attention"], **GQA)),
     "hubert": ("ctc", dict(conv_dim=[16], conv_stride=[2], conv_kernel=[4], num_feat_extract_layers=1, num_conv_pos_embeddings=8,
                            num_conv_pos_embedding_groups=2, **TEXT)),
 }
