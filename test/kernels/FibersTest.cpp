@@ -79,15 +79,16 @@ TEST(Fibers, lossesHaveTheBitsOfBlocks) {
 
 /// A label's logit is read before the gradient is written over it.
 TEST(Fibers, headsHaveTheBitsOfBlocks) {
-  for (DType type : {DType::f32, DType::bf16}) {
-    const TensorType x{type, {6, 8}}, weight{type, {8, 1200}};
-    const Value labels = i64({6}, {1199, 3, -100, 767, 500, 900});
-    expectBitsOfBlocks({"linear_cross_entropy_grad",
-                        {f32({}, {3}), uniform(x, 1, -1, 1), labels, uniform(weight, 2, -1, 1)},
-                        {Value({DType::f32, {}}), Value(x), Value(weight)},
-                        {{"ignore_index", int64_t{-100}}, {"chunk", int64_t{4}}}},
-                       2);
-  }
+  for (DType type : {DType::f32, DType::bf16})
+    for (int64_t classes : {240, 1200}) { // by warps, by blocks
+      const TensorType x{type, {6, 8}}, weight{type, {8, classes}};
+      const Value labels = i64({6}, {239, 3, -100, 167, 100, 200});
+      expectBitsOfBlocks({"linear_cross_entropy_grad",
+                          {f32({}, {3}), uniform(x, 1, -1, 1), labels, uniform(weight, 2, -1, 1)},
+                          {Value({DType::f32, {}}), Value(x), Value(weight)},
+                          {{"ignore_index", int64_t{-100}}, {"chunk", int64_t{4}}}},
+                         2);
+    }
 }
 
 TEST(Fibers, normsOfRowsHaveTheBitsOfBlocks) {
@@ -162,8 +163,8 @@ TEST(Fibers, normsOfGradientsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
     for (size_t offset : {0, 1}) {
       Value x = uniform({type, {64 * 1300}}, 1, -1, 1);
-      for (size_t i = 0; i < x.size(); i += 997)
-        x.set(i, 1e-15); // beside the window
+      for (size_t i = 0; i < x.size(); i += i % 64 == 63 ? 6 * 64 + 1 : 1)
+        x.set(i, 1e-25); // whole blocks, beside the window
       expectBitsOfBlocks({"norm_partial", {x.at(offset)}, {Value({DType::i64, {24}})}, {{"first", int64_t{1}}}});
     }
 }
@@ -188,6 +189,8 @@ TEST(Fibers, attentionOnTensorCoresHasTheBitsOfBlocks) {
   for (int64_t depth : {40, 35, 96}) // packed, number by number, two tiles of passing keys for one of queries
     expectAttentionOfBlocks(uniform({DType::bf16, {1, 1, 150, depth}}, 1, -1, 1),
                             uniform({DType::f32, {1, 1, 150, 150}}, 4, -1, 1));
+  expectAttentionOfBlocks(uniform({DType::bf16, {1, 2, 70, 40}}, 1, -1, 1), // heads that share a mask
+                          uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1));
 }
 
 TEST(Fibers, attentionOnCudaCoresHasTheBitsOfBlocks) {
