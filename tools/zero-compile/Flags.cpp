@@ -162,6 +162,8 @@ Status checkOutcome(Flags &flags, const ToolFlags &tool) {
     return optionError("it prints the table of parameters and makes no plan, report or file", "list-parameters");
   if (flags.json && (stops || flags.explainsOnly))
     return optionError("JSON is made of the report (--dry-run, -o) and of --list-parameters", "json");
+  if (flags.dryRun && stops)
+    return optionError("it reports on a plan, which is not made with --compile-to " + tool.compileTo, "dry-run");
   for (const auto &[file, flag] : {std::pair(&c.memoryHtml, "memory-html"), std::pair(&c.emitTrace, "emit-trace")})
     if (stops && !file->empty())
       return optionError("it shows a plan, which is not made with --compile-to " + tool.compileTo, flag);

@@ -57,9 +57,9 @@ static Status printCompiled(const Flags &flags) {
     tell("note: --auto " + choice->text + "\n");
     options = choice->options;
   }
-  if (flags.dryRun && options.stopAfter == Phase::emit)
+  if (flags.dryRun)
     options.output.clear();
-  options.findSmallest = flags.dryRun && !flags.json && options.stopAfter == Phase::emit;
+  options.findSmallest = flags.dryRun && !flags.json;
   Result<CompileResult> result = compile(options);
   if (!result)
     return result.error();
