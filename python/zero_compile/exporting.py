@@ -239,10 +239,10 @@ def written_to(wrapper, batch, takes_gradients):
 
 
 def carriable(model, takes_gradients):
-    """Buffers and parameters by name, without batch norms' statistics, which are the exporters' where the loss takes no gradients."""
+    """Buffers and parameters by name, without the statistics of batch norms that train, which are the exporters' where the loss takes no gradients."""
     torch = need("torch", "exporting")
     of_exporters = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
-                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
+                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
     return {name: value for name, value in state.tensors(model).items() if name not in of_exporters}
 
 

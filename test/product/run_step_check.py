@@ -100,6 +100,19 @@ class Growing(Classifier):
         return h - self.seen.mean(0)
 
 
+class Teacher(Classifier):
+    """A norm that evaluates, whose statistics follow by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(5).eval()
+
+    def features(self, x):
+        h = super().features(x)
+        self.norm.running_mean.mul_(0.9).add_(h.detach().mean(0), alpha=0.1)
+        return h + self.norm(h)
+
+
 class ByNumpy(Averaging):
     """What tensors do not say is not in the trace: the buffer's new value is a constant there."""
 
@@ -113,6 +126,8 @@ def changed_state():
     """Buffers that a forward pass changes go from step to step, if tensors say how and in one shape; in eval mode they stay what they are."""
     _, notes = export(Averaging())
     expect(any("changed by each step" in note and "'centre'" in note for note in notes), notes)
+    _, notes = export(Teacher())
+    expect(any("changed by each step" in note and "'norm.running_mean'" in note for note in notes), notes)
     with raises(4, "the forward pass changes", "'seen'", "shape"):
         export(Growing())
     with raises(10, "keeps 'centre' differently from torch", "run_step_check.py:", "numpy's functions by torch's"):
