@@ -70,6 +70,9 @@ Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<Name
     around.push_back(placesAround(input.path));
   std::vector<std::optional<Place>> places;
   for (const NamedPath &output : outputs) {
+    if (output.path == "-")
+      return makeError(Code::usage, 198, output.flag + " does not write to stdout", "",
+                       "give a name; ./- is a file that is called so");
     std::optional<Place> place = output.path.empty() ? std::nullopt : placeOf(output.path);
     if (place && output.isShared)
       place->isFolder = false;

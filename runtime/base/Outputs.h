@@ -18,7 +18,7 @@ struct NamedPath {
 /// Refuses outputs that are an input or another output, told by device and inode, so that links, hard links and ways
 /// around a name count; what is not there yet is told by its folder and its name. A folder among the outputs stands for
 /// all below it, unless it is shared: it is replaced or removed as a whole. Devices and pipes are written to by whoever
-/// likes. Errors: usage, naming both.
+/// likes. "-" is no file: who writes to stdout then does not ask. Errors: usage, naming both.
 Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<NamedPath> &outputs);
 
 } // namespace zc

@@ -42,6 +42,8 @@ TEST_F(Outputs, AreToldByTheFileAndNotByTheName) {
   EXPECT_TRUE(check(at("out")).ok());
   EXPECT_TRUE(check(at("sub/in")).ok());
   EXPECT_TRUE(check("").ok());
+  EXPECT_TRUE(check("./-").ok());
+  EXPECT_EQ(check("-").error().message, "-o does not write to stdout");
 }
 
 TEST_F(Outputs, AreFilesOfTheirOwn) {
