@@ -29,6 +29,7 @@ private:
   LogicalResult inferAgain(Operation &op);
   Value castTo(Value value, FloatType type);
   Value saturated(Value value);
+  void keepFinite(ConstantOp op);
 
   ProgramOp program;
   OpBuilder builder;
@@ -53,6 +54,22 @@ Value Converter::saturated(Value value) {
   };
   Value low = builder.create<MaxOp>(value.getLoc(), value, limit(neg(most)));
   return builder.create<MinOp>(value.getLoc(), low, limit(most));
+}
+
+/// bf16 ends a little before f32, whose lowest number masks have for minus infinity: a constant's finite elements stay
+/// finite.
+void Converter::keepFinite(ConstantOp op) {
+  DenseElementsAttr elements;
+  if (getElementTypeOrSelf(op.getType()) != wideType || !matchPattern(op.getResult(), m_Constant(&elements)))
+    return;
+  APFloat most = APFloat::getLargest(narrowType.getFloatSemantics());
+  bool lossy = false;
+  most.convert(wideType.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lossy);
+  auto beyond = [&](const APFloat &each) { return each.isFinite() && most < abs(each); };
+  if (llvm::any_of(elements.getValues<APFloat>(), beyond))
+    op.setValueAttr(elements.mapValues(wideType, [&](const APFloat &each) {
+      return (!beyond(each) ? each : each.isNegative() ? neg(most) : most).bitcastToAPInt();
+    }));
 }
 
 /// `value` with elements of `type`; one cast serves all users, as it stands before the first.
@@ -156,6 +173,8 @@ LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
     ++numCasts;
   }
   for (Operation *op : ops) {
+    if (auto constant = dyn_cast<ConstantOp>(op); constant && narrowType.isBF16())
+      keepFinite(constant);
     auto read = dyn_cast<ReadOp>(op);
     if (!read) {
       if (failed(convert(*op)))

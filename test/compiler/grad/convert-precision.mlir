@@ -99,3 +99,18 @@ graph.program @micro phase = micro inputs = ["detached"] {
   %b = graph.bitcast %y {to = i32} : (tensor<4xf32>) -> tensor<4xi32>
   graph.return %d, %b : tensor<4xf32>, tensor<4xi32>
 }
+
+// -----
+
+// The lowest f32, which masks have, is minus infinity in bf16 but for this; what is infinite stays so.
+
+graph.parameter @w : tensor<2xf32> role = trainable
+// CHECK-LABEL: graph.program @masked
+graph.program @masked phase = micro inputs = ["m"] {
+^bb0(%m: tensor<2xi1>):
+  // CHECK: graph.constant dense<[-3.38953139E+38, 0xFF800000]> : tensor<2xf32>
+  %w = graph.read @w : tensor<2xf32>
+  %low = graph.constant dense<[-3.40282347E+38, 0xFF800000]> : tensor<2xf32>
+  %masked = graph.select %m, %w, %low : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  graph.return %masked : tensor<2xf32>
+}
