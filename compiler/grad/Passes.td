@@ -12,7 +12,7 @@ def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
     cast at each border:
 
     - constant: depends on no parameter and no float input (RoPE tables, masks, buffers). Stays f32. What of it is beyond
-      f16's range becomes the largest number of f16.
+      f16's range becomes the largest number of f16; what is finite and beyond bf16's the largest of bf16.
     - narrow: becomes bf16.
     - wide: results that the dialect keeps in f32 (statistics, lse, the loss of cross_entropy), reductions of everything
       to one number, and whatever is computed from these. Stays f32.
