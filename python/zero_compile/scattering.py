@@ -1,5 +1,5 @@
 """Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
-from . import complexes
+from . import complexes, tracing
 
 UNROLLED = 1024  # the most experts of a loop over those that some row chose
 
@@ -82,10 +82,28 @@ def stand_ins(torch, picked):
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
 
     def set_item(input, index, value):
-        """A number where a mask of rows says: exporters take the mask for one of all elements."""
+        """A number where a mask of rows says: exporters take the mask for one of all elements; a slice that begins where a tensor says (a queue's)."""
+        places = in_places(input, index, value)
+        if places is not None:
+            input[places] = value
+            return None
         if not isinstance(index, tensor) or index.dtype != torch.bool or index.dim() == input.dim() or isinstance(value, tensor) and value.dim():
             return NotImplemented
-        input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
+        return input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
+
+    def in_places(input, index, value):
+        """Slices of which one has tensors for its ends, with the places in its stead: as many as there are of `value`. None: that is not what `index` is."""
+        slices = index if isinstance(index, tuple) else (index,)
+        moving = [dim for dim, each in enumerate(slices) if isinstance(each, slice) and any(isinstance(end, tensor) for end in (each.start, each.stop))]
+        if len(moving) != 1 or not all(isinstance(each, slice) for each in slices) or slices[moving[0]].step is not None or not isinstance(value, tensor):
+            return None
+        dim, place = moving[0], moving[0] - input.dim()
+        start, stop = slices[dim].start, slices[dim].stop
+        with tracing.paused():
+            length = len(range(int(input.shape[dim]))[slice(*(end if end is None else int(end) for end in (start, stop)))])
+        if value.dim() < -place or int(value.shape[place]) != length:
+            return None
+        return (*slices[:dim], (0 if start is None else start) + torch.arange(value.shape[place]), *slices[dim + 1:])
 
     def each_place(input, dim=0):
         """Of a loop over the experts that some row chose, all experts: of no rows the others add nothing."""

@@ -14,7 +14,7 @@ def kept(model, loss):
 
         def __call__(cls, *args, **kwargs):
             if len(args) == 1 and isinstance(args[0], torch.Tensor) and torch.jit.is_tracing():
-                return args[0].to(torch.int64)
+                return args[0].to(torch.int64).reshape(())
             return int(*args, **kwargs)
 
         def __instancecheck__(cls, value):

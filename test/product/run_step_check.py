@@ -192,11 +192,25 @@ class Queue(Classifier):
         return h + before[1] + 2 * before[2] + before.mean(0)
 
 
+class Columns(Queue):
+    """Two at a time, where they are due (MoCo's, He 2020)."""
+
+    def features(self, x):
+        h = Classifier.features(self, x)
+        before, begin = self.queue.T.clone(), int(self.next)
+        with torch.no_grad():
+            self.queue.T[:, begin:begin + 2] = torch.stack([h.mean(0), h.std(0)], 1)
+            self.next[0] = (begin + 2) % 6
+        return h + before[:, 0] + 2 * before[:, 3] + before.mean(1)
+
+
 def second_steps():
     """What Python takes from a buffer is the first step's in all, which the first one alone does not show; int() can be kept as a tensor."""
     with raises(10, "(in the second step)", "run_step_check.py:", "by tensors alone"):
         export(Queue(lambda place: place.item()), exporter="torchscript")
     _, notes = export(Queue(lambda place: int(place)))
+    expect("int() of a tensor is a tensor in the export" in notes, notes)
+    _, notes = export(Columns(None), exporter="torchscript")
     expect("int() of a tensor is a tensor in the export" in notes, notes)
 
 
