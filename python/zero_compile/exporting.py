@@ -88,7 +88,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
                 for file in reversed(files):  # the model last: whoever finds it finds its data
                     outputs.put(file, folder / file.name)
             if keeps:
-                notes("int() of a tensor is a tensor in the export")
+                notes("int() and len() of tensors are tensors in the export")
             notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
             return details
         except OSError as problem:
@@ -96,7 +96,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
         except Exception as problem:  # whatever torch's exporters throw
             if fixed and isinstance(problem, ZeroError):
                 meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
-                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, numpy's functions by torch's, len(x) by x.shape[0]" + meant
+                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, numpy's functions by torch's" + meant
             if keeps:  # the attempt before has said more
                 continue
             problems.append(f"{name}: {first_line(problem)}")

@@ -74,9 +74,9 @@ def stand_ins(torch, picked):
         return total if reduce == "sum" else total / (count + 1 if include_self else count.clamp(min=1))
 
     def index_add(input, dim, index, source, *, alpha=1):
-        """Along the rows a mask may have picked them, which is compiled by the exporters' form; elsewhere that form loses what comes to one place twice."""
+        """Rows that a mask picked are compiled by the exporters' form; elsewhere that form loses what comes to one place twice."""
         dim = dim % input.dim()
-        if dim == 0:
+        if dim == 0 and (picked.has(index) or picked.has(source)):
             return NotImplemented if alpha == 1 else input.index_add(dim, index, source * alpha)
         places = index.reshape(*[1] * dim, -1, *[1] * (input.dim() - dim - 1)).expand_as(source)
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)

@@ -1,4 +1,5 @@
-"""int(x.shape[0] / 4): numbers that Python would take from what is traced, kept as tensors, so that the rows they count stay open."""
+"""int(x.shape[0] / 4), len(x): numbers that Python would take from what is traced, kept as tensors, so that the rows they count stay open."""
+import builtins
 import contextlib
 import sys
 
@@ -6,7 +7,7 @@ from .errors import need
 
 
 def kept(model, loss):
-    """A context in which `int` is Whole in the modules of the model's own code: those of its classes and its loss, with their packages."""
+    """A context in which `int` is Whole and `len` is length in the modules of the model's own code: those of its classes and its loss, with their packages."""
     torch = need("torch", "exporting")
 
     class OfInt(type):
@@ -32,19 +33,23 @@ def kept(model, loss):
     class Whole(int, metaclass=OfInt):
         pass
 
-    return standing(Whole, own_modules(model, loss))
+    def length(value):
+        return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() and torch.jit.is_tracing() else builtins.len(value)
+
+    return standing({"int": Whole, "len": length}, own_modules(model, loss))
 
 
 @contextlib.contextmanager
-def standing(whole, modules):
-    lacking = [names for names in map(vars, modules) if "int" not in names]
-    for names in lacking:
-        names["int"] = whole
+def standing(functions, modules):
+    """`functions` under their names in `modules`, where these have none of their own."""
+    put = [(names, name) for names in map(vars, modules) for name in functions if name not in names]
+    for names, name in put:
+        names[name] = functions[name]
     try:
         yield
     finally:
-        for names in lacking:
-            del names["int"]
+        for names, name in put:
+            del names[name]
 
 
 def own_modules(model, loss):
