@@ -81,6 +81,15 @@ def stand_ins(torch, picked):
         places = index.reshape(*[1] * dim, -1, *[1] * (input.dim() - dim - 1)).expand_as(source)
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
 
+    def get_item(input, index):
+        """x[range(len(x)), places]: each row's, however many there are."""
+        rows = index[0] if isinstance(index, tuple) and len(index) > 1 else None
+        if not isinstance(rows, range) and type(rows).__name__ != "ndarray":
+            return NotImplemented
+        with tracing.paused():
+            are_all = list(rows) == list(range(int(input.shape[0])))
+        return input[(torch.arange(input.shape[0]), *index[1:])] if are_all else NotImplemented
+
     def set_item(input, index, value):
         """A number where a mask of rows says: exporters take the mask for one of all elements; a slice that begins where a tensor says (a queue's)."""
         places = in_places(input, index, value)
@@ -159,7 +168,7 @@ def stand_ins(torch, picked):
         return NotImplemented if dimension >= 0 else input.unfold(dimension + input.dim(), size, step)
 
     return {tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
-            tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
+            tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
             torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

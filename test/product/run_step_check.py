@@ -201,7 +201,8 @@ class Columns(Queue):
         with torch.no_grad():
             self.queue.T[:, begin:begin + 2] = torch.stack([h.mean(0), h.std(0)], 1)
             self.next[0] = (begin + 2) % 6
-        return h + before[:, 0] + 2 * before[:, 3] + before.mean(1) + torch.arange(len(h))[:, None] / len(h)
+        each = h[range(x.shape[0]), (x[:, 0] > 0).long()]  # of rows that are as many as the batch has
+        return h + before[:, 0] + 2 * before[:, 3] + before.mean(1) + torch.arange(len(h))[:, None] / len(h) + each[:, None]
 
 
 def second_steps():
