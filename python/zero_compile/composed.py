@@ -18,8 +18,10 @@ def stand_ins(torch):
         return (input * math.log(2)).exp()
 
     def asinh(input):
-        size, square = input.abs(), input * input
-        return input.sign() * (size + square / (1 + (square + 1).sqrt())).log1p()
+        """Where a sign would have no slope, near 0, without it; elsewhere of the size, since a large negative one would be a difference of what is nearly equal."""
+        def of(x):
+            return (x + x * x / (1 + (x * x + 1).sqrt())).log1p()
+        return torch.where(input.abs() < 0.5, of(input.clamp(-0.5, 0.5)), input.sign() * of(input.abs()))
 
     def acosh(input):
         return (input + ((input - 1) * (input + 1)).sqrt()).log()
