@@ -305,7 +305,7 @@ def fixed_rows():
 
         def forward(self, left, right):
             scores = self.left(left) @ self.right(right).T
-            return functional.cross_entropy(scores, torch.arange(len(left)))
+            return functional.cross_entropy(scores, torch.tensor(list(range(len(left)))))
 
     torch.manual_seed(2)
     model, batch, path = Pairs(), {"left": torch.randn(4, 6), "right": torch.randn(4, 5)}, suite.dir / "pairs.onnx"
