@@ -72,17 +72,6 @@ def stand_ins(torch):
         counts = input.isnan().logical_not().to(input.dtype)
         return NotImplemented if dtype is not None else nansum(input, dim, keepdim) / (counts.sum() if dim is None else counts.sum(dim, keepdim))
 
-    def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
-        if full or (size_average, reduce) != (None, None):
-            return NotImplemented
-        return reduced(input.exp() - target * input if log_input else input - target * (input + eps).log(), reduction)
-
-    def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-        return NotImplemented if (size_average, reduce) != (None, None) else reduced(functional.softplus(-target * input), reduction)
-
-    def reduced(each, reduction):
-        return each.mean() if reduction == "mean" else each.sum() if reduction == "sum" else each
-
     def traced_alone(function):
         return lambda *args, **kwargs: function(*args, **kwargs) if torch.jit.is_tracing() else NotImplemented
 
@@ -92,6 +81,5 @@ def stand_ins(torch):
                    deg2rad=lambda input: input * (math.pi / 180), rad2deg=lambda input: input * (180 / math.pi))
     answers = {getattr(room, name): function for name, function in by_name.items() for room in (torch, tensor)}
     answers |= {special.xlogy: xlogy, special.expm1: expm1, special.exp2: exp2, functional.threshold: threshold, functional.bilinear: bilinear,
-                functional.channel_shuffle: channel_shuffle, torch.channel_shuffle: channel_shuffle, functional.poisson_nll_loss: poisson_nll_loss,
-                functional.soft_margin_loss: soft_margin_loss}
+                functional.channel_shuffle: channel_shuffle, torch.channel_shuffle: channel_shuffle}
     return {function: traced_alone(stand_in) for function, stand_in in answers.items()}

@@ -105,6 +105,19 @@ def stand_ins(torch, origin):
         others = torch.arange(int(input.shape[1])) != place
         return reduced(torch.where(others, short, torch.zeros_like(short)).sum(1) / int(input.shape[1]), reduction)
 
+    def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+        """torch.export takes it apart by itself."""
+        if full or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
+            return NotImplemented
+        return reduced(input.exp() - target * input if log_input else input - target * (input + eps).log(), reduction)
+
+    def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+        """As the one before."""
+        if (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
+            return NotImplemented
+        return reduced(functional.softplus(-target * input), reduction)
+
     return {functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss, functional.cross_entropy: cross_entropy,
             functional.ctc_loss: ctc_loss, functional.binary_cross_entropy: binary_cross_entropy, functional.gaussian_nll_loss: gaussian_nll_loss,
-            functional.triplet_margin_loss: triplet_margin_loss, functional.multi_margin_loss: multi_margin_loss}
+            functional.triplet_margin_loss: triplet_margin_loss, functional.multi_margin_loss: multi_margin_loss,
+            functional.poisson_nll_loss: poisson_nll_loss, functional.soft_margin_loss: soft_margin_loss}

@@ -5,6 +5,7 @@ from product import expect, needs, quiet_torch, raises, silent, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
+import onnx
 import zero_compile
 from torch import nn
 from torch.nn import functional
@@ -129,9 +130,98 @@ def functions_of_dropout():
         expect(one != other and one[0] != one[1] and off[0] == off[1], f"{one}, {other}, {off}")
 
 
+class Recurs(nn.Module):
+    """Dropout between the layers of recurrent ones, and of whole channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.long, self.gated = nn.LSTM(8, 6, 3, dropout=0.3, bidirectional=True, batch_first=True), nn.GRU(12, 5, 2, dropout=0.2, batch_first=True)
+        self.channels = nn.Dropout1d(0.2)
+
+    def forward(self, x, labels):
+        h, (_, cell) = self.long(x)
+        h, last = self.gated(self.channels(h))
+        return functional.cross_entropy(h.mean(1), labels) + last.square().mean() + cell.square().mean()
+
+
+def dropout_between_layers(exporter):
+    """3 of them between layers, one of channels: exported, compared without, and drawn."""
+    torch.manual_seed(1)
+    batch = {"x": torch.randn(4, 7, 8), "labels": torch.tensor([0, 2, 1, 4])}
+    path = suite.dir / f"recurs-{exporter}.onnx"
+    with silent():
+        zero_compile.export(Recurs(), batch, path, exporter=exporter)
+    drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+    expect(len(drops) == 4, f"{len(drops)} of 4 dropouts")
+
+
+class LeavesOut(nn.Module):
+    """How much an alpha dropout leaves out: of each element 0 or 1, if what is kept and what is left out are torch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drops, self.of_channels = nn.Linear(8, 8), nn.AlphaDropout(0.3), nn.FeatureAlphaDropout(0.3)
+
+    def forward(self, x):
+        h = self.layer(x) + 4
+        scale, low = (0.7 * (1 + 0.3 * 1.7580993408473766**2)) ** -0.5, -1.7580993408473766
+        kept, left = scale * h - scale * low * 0.3, scale * low - scale * low * 0.3
+        shares = [((dropped - kept) / (left - kept)) for dropped in (self.drops(h), self.of_channels(h))]
+        return sum(share.mean() + (share - share.square()).square().sum() for share in shares)
+
+
+def alpha_dropout():
+    torch.manual_seed(1)
+    batch = {"x": torch.randn(16, 200, 8)}
+    check.write_batch(suite.dir / "shares.safetensors", batch)
+    for exporter in exporting.EXPORTERS:
+        path = suite.dir / f"shares-{exporter}.onnx"
+        with silent():
+            zero_compile.export(LeavesOut(), batch, path, exporter=exporter, check=False)  # of nothing left out all gradients are 0
+        plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=16", "--lr", 0)
+        share = suite.train(plan, f"{path}-run", "--data", suite.dir / "shares.safetensors", "--steps", 1)[0]["loss"]
+        expect(abs(share - 0.6) < 0.05, f"{share} of 2 * 0.3 left out by {exporter}")
+
+
+class Attends(torch.nn.Module):
+    """No dropout but that of the fused attention: within torch's own module, called by its name, with a mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.outer, self.dropout = torch.nn.MultiheadAttention(8, 2, dropout=0.3, batch_first=True), torch.nn.Linear(8, 3), 0.3
+
+    def forward(self, x, labels):
+        x, _ = self.inner(x, x, x, need_weights=False)
+        q, mask = x.unsqueeze(1), torch.tensor([[True, False, True, True]]).expand(4, -1)
+        for how in (dict(is_causal=True), dict(attn_mask=mask), dict(attn_mask=mask.float(), scale=0.3)):
+            q = q + functional.scaled_dot_product_attention(q, q, q, dropout_p=self.dropout, **how)
+        groups = q.expand(-1, 4, -1, -1) * torch.arange(1, 5).view(4, 1, 1)
+        q = functional.scaled_dot_product_attention(groups, q.expand(-1, 2, -1, -1), q.expand(-1, 2, -1, -1), dropout_p=self.dropout, enable_gqa=True)
+        return functional.cross_entropy(self.outer(q.mean((1, 2))), labels)
+
+
+def dropout_of_attention(exporter):
+    torch.manual_seed(1)
+    batch, real = {"x": torch.randn(2, 4, 8), "labels": torch.tensor([0, 2])}, functional.scaled_dot_product_attention
+    check.write_batch(suite.dir / "attends.safetensors", batch)
+    path, losses = suite.dir / f"attends-{exporter}.onnx", []
+    with silent():
+        zero_compile.export(Attends(), batch, path, exporter=exporter)
+    expect(functional.scaled_dot_product_attention is real, "torch's function is another afterwards")
+    drops = [node for node in onnx.load(path).graph.node if node.op_type == "Dropout"]
+    expect(len(drops) == 5, f"{len(drops)} of 5 dropouts")
+    for seed in (1, 1, 2):
+        plan = suite.compile(path, path.with_suffix(".plan"), "--dim", "batch=2", "--seed", seed)
+        losses += [suite.train(plan, f"{path}-{len(losses)}", "--data", suite.dir / "attends.safetensors", "--steps", 1)[0]["loss"]]
+    expect(losses[0] == losses[1] != losses[2], losses)
+
+
 suite.run([(f"{function.__name__} {exporter}", lambda function=function, exporter=exporter: drawn(function, exporter))
            for function, exporter in suite.draw([(function, exporter) for function in MODELS for exporter in exporting.EXPORTERS], len(MODELS))])
 suite.run([(f"moments, {name}, {exporter}", lambda name=name, exporter=exporter: moments(name, exporter))
            for name, exporter in suite.draw([(name, exporter) for name in MOMENTS for exporter in exporting.EXPORTERS], len(MOMENTS))])
-suite.run([(f.__name__, f) for f in (wrong_gradient, functions_of_dropout)])
+DROPOUTS = (dropout_of_attention, dropout_between_layers)
+suite.run([(f"{f.__name__} {exporter}", lambda f=f, exporter=exporter: f(exporter))
+           for f, exporter in suite.draw([(f, exporter) for f in DROPOUTS for exporter in exporting.EXPORTERS], len(DROPOUTS))] +
+          [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, alpha_dropout)])
 suite.finish()
