@@ -84,6 +84,16 @@ std::string zc::notOneOf(const std::string &word, const std::vector<std::string>
   return near.empty() ? text : text + "; did you mean \"" + near + "\"?";
 }
 
+std::optional<zc::Untaken> zc::firstUntaken(const std::vector<std::string> &words) {
+  const bool areWords = !words.empty() && words[0] == "--";
+  if (words.size() == size_t(areWords))
+    return std::nullopt;
+  const std::string &word = words[areWords];
+  std::string name = word.substr(0, word.find('=')).substr(0, 100);
+  const bool isFlag = !areWords && !name.empty() && name[0] == '-';
+  return Untaken{std::move(name), isFlag};
+}
+
 std::string zc::adviceOnFlag(const std::string &flag, const std::vector<std::string> &known,
                              const std::string &program) {
   std::string spelled = flag;

@@ -1,6 +1,7 @@
 //===- Suggest.h - "did you mean" ------------------------------------------------------===//
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,14 @@ std::string nearest(const std::string &name, const std::vector<std::string> &can
 
 /// What is wrong with a word that is none of `words`: "\"gpu\" is not one of cpu, cuda; did you mean \"cpu\"?".
 std::string notOneOf(const std::string &word, const std::vector<std::string> &words);
+
+/// A word that a parser of flags did not take.
+struct Untaken {
+  std::string name; ///< without a flag's value, and not all of it where it is long
+  bool isFlag = false;
+};
+/// The first of them, if there is one: "--" is none, and after it a word that begins with a dash is no flag.
+std::optional<Untaken> firstUntaken(const std::vector<std::string> &words);
 
 /// What to say of a flag ("--name") that `program` does not have, whose flags are `known`: what it is called here where
 /// torchrun, DeepSpeed, Megatron or transformers' trainer call it so, or the nearest of `known`.

@@ -69,6 +69,9 @@ static bool isCheckpointName(const std::string &name) {
   return std::find(std::begin(kNamed), std::end(kNamed), name) != std::end(kNamed) || stepOf(name).has_value();
 }
 
+/// What stands beside a checkpoint while it is being written, replaced or removed.
+constexpr const char *kPassing[] = {".tmp", ".old", ".removed"};
+
 /// NAME of "NAME`suffix`", if that is a checkpoint's.
 static std::optional<std::string> nameBefore(const std::string &file, const std::string &suffix) {
   if (file.size() <= suffix.size() || file.compare(file.size() - suffix.size(), suffix.size(), suffix) != 0)
@@ -305,9 +308,9 @@ Status CheckpointFolder::finish(const std::string &name) {
   } else if (!exists(at(name)) && exists(old)) {
     ZC_RETURN_IF_ERROR(io::renameInto(old, at(name)));
   }
-  for (const char *suffix : {".tmp", ".old"})
+  for (const char *suffix : kPassing)
     ZC_RETURN_IF_ERROR(retire(name, suffix));
-  return retire(name, ".removed");
+  return Status::success();
 }
 
 Status CheckpointFolder::recover() {
@@ -316,7 +319,7 @@ Status CheckpointFolder::recover() {
     return names.error();
   std::set<std::string> touched;
   for (const std::string &file : *names)
-    for (const char *suffix : {".tmp", ".old", ".removed"})
+    for (const char *suffix : kPassing)
       if (auto name = nameBefore(file, suffix))
         touched.insert(*name);
   for (const std::string &name : touched)
@@ -327,7 +330,7 @@ Status CheckpointFolder::recover() {
 /// Whether `file` in a run's folder is a checkpoint, or one that is on its way or set aside.
 static bool isOfRun(const std::string &file) {
   bool beside = false;
-  for (const char *suffix : {".tmp", ".old", ".removed"})
+  for (const char *suffix : kPassing)
     beside |= nameBefore(file, suffix).has_value();
   size_t aside = file.find(".abandoned");
   return beside || isCheckpointName(file.substr(0, aside));

@@ -89,13 +89,13 @@ Status checkCommandName(const Parser &parser) {
                    "did you mean \"zero-run " + meant + "\"?");
 }
 
-/// Of what the parser did not take "--" is nothing: after it a word that begins with a dash is no flag.
+/// `extras`: what the parser did not take.
 Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) {
-  const bool areWords = !extras.empty() && extras[0] == "--";
-  if (extras.size() == size_t(areWords))
+  const std::optional<Untaken> untaken = firstUntaken(extras);
+  if (!untaken)
     return Status::success();
-  std::string name = extras[areWords].substr(0, extras[areWords].find('=')).substr(0, 100);
-  if (areWords || name.empty() || name[0] != '-')
+  const std::string &name = untaken->name;
+  if (!untaken->isFlag)
     return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", kSeeHelp);
   std::vector<std::string> flags;
   for (const CLI::Option *option : app.get_options())
