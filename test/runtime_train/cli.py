@@ -6,6 +6,8 @@ from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
 
 class CommandLine(ZeroRunTest):
+    NO_LEAKS = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+
     def test_trains_and_reports(self):
         code, out, err = self.train("-n", 2, "--threads", 1)
         self.assertEqual(code, 0, err)
@@ -221,7 +223,7 @@ class CommandLine(ZeroRunTest):
     def test_launchers_that_mpi_does_not_know(self):
         """As under an srun that does not speak this MPI's PMI: each process would train alone, into the same folder."""
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}  # MPI keeps what it took
+                **self.NO_LEAKS}  # MPI keeps what it took
         for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE")):
             self.expect(2, f"rank 1 of {size}=2, but MPI says rank 0 of 1", self.train(env={rank: "1", size: "2", **root}))
         self.assertFalse((self.dir / "out").exists())
@@ -326,11 +328,11 @@ class CommandLine(ZeroRunTest):
         self.assertEqual(run("--version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))[0], 0)
 
     def test_no_thread_can_be_started(self):
-        """ulimit -u counts what all processes of a user have; root is told no such limit."""
+        """ulimit -u counts what all processes of a user have; root is told no such limit. (The search for leaks would need a thread.)"""
         other = {"user": 54321, "group": 54321, "extra_groups": []} if os.getuid() == 0 else {}
         self.dir.chmod(0o777)
         try:
-            ran = self.train(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)), **other)
+            ran = self.train(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1)), env=self.NO_LEAKS, **other)
         except PermissionError:
             self.skipTest("the programs lie where other users may not look")
         self.expect(5, "cannot start a thread: (.|\n)*ulimit -u", ran)
