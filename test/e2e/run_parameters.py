@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The parameters that --list-parameters finds without a flag are those of exports.json, for every export; ties that an
 exporter lost or invented are told, and --tie, --untie and --trainable undo them; a changed weight file is noticed."""
-import json, pathlib, shutil, subprocess, sys
+import json, pathlib, re, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
-from e2e import Case, Suite, close, write_safetensors  # noqa: E402
+from e2e import ROOT, Case, Suite, close, write_safetensors  # noqa: E402
 from model import linear, node, weight  # noqa: E402
 
 suite = Suite(__doc__)
@@ -51,6 +51,17 @@ def lost_ties():
     _, errors = listing(suite.models / "gpt2" / "dynamo18.onnx")
     if errors:
         raise Case(f"a warning without reason: {errors}")
+
+
+def overlapping():
+    """Said once of a file, however many lie over each other."""
+    path = suite.dir / "shared.onnx"
+    subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, "--layers", "2", "--hidden", "64", "--heads", "2", "--vocab", "256", "--seq", "8",
+                    "--seed", "0", "--shared"], check=True, capture_output=True)
+    _, errors = listing(path)
+    told = re.findall(r"the bytes of '\S+' overlap those of '\S+' in 'shared.onnx.data', as (\d+) more do", errors)
+    if len(told) != 1 or errors.count("overlap") != 1 or int(told[0]) < 2:
+        raise Case(errors)
 
 
 def invented_ties():
@@ -161,7 +172,7 @@ def without_elements():
             raise Case(f"{world} ranks: losses {losses}")
 
 
-cases = [("parameters without elements", without_elements), ("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
+cases = [("parameters without elements", without_elements), ("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("overlapping bytes", overlapping), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
          ("refused ties", refused)]
 for file in sorted(suite.models.glob("*/exports.json")):
     for export, facts in json.loads(file.read_text())["exports"].items():

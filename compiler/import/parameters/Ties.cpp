@@ -122,14 +122,20 @@ static void reportOverlaps(ModuleOp module) {
     llvm::stable_sort(parameters, [](ParameterOp a, ParameterOp b) {
       return a.getSource()->getOffset() < b.getSource()->getOffset();
     });
+    llvm::SmallVector<size_t> overlapping; ///< with the one before
     for (size_t i = 1; i < parameters.size(); ++i) {
       auto before = *parameters[i - 1].getSource(), here = *parameters[i].getSource();
       if (here.getOffset() < before.getOffset() + before.getBytes() &&
           (here.getOffset() != before.getOffset() || here.getBytes() != before.getBytes()))
-        emitWarning(parameters[i].getLoc(), "the bytes of '")
-            << parameters[i].getSymName() << "' overlap those of '" << parameters[i - 1].getSymName() << "' in '"
-            << file << "'";
+        overlapping.push_back(i);
     }
+    if (overlapping.empty())
+      continue;
+    ParameterOp before = parameters[overlapping[0] - 1], here = parameters[overlapping[0]];
+    auto warning = emitWarning(here.getLoc(), "the bytes of '")
+                   << here.getSymName() << "' overlap those of '" << before.getSymName() << "' in '" << file << "'";
+    if (overlapping.size() > 1)
+      warning << ", as " << overlapping.size() - 1 << " more do";
   }
 }
 
