@@ -1,21 +1,16 @@
 """One step of an export beside one of torch: the loss, and each parameter's gradient, by what sgd made of the parameter."""
 import contextlib
-import copy
 import json
 import math
 import pathlib
 import tempfile
 
-from . import programs, record, rewriting, state
-from .errors import BAD_INPUT, MISMATCH, UNSUPPORTED, ZeroError, need
-from .tasks import without_dropout
+from . import draws, programs, record, rewriting, state, steps
+from .errors import BAD_INPUT, MISMATCH, ZeroError, need
+from .steps import norm
 
-LOSS, GRADIENT = 1e-5, 1e-3  # relative
 AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
-GRADIENT_OF_BATCH_NORMS = 1e-2  # which do, where torch cannot tell how far in double
 SAMPLES = 8  # of how a loss is rounded
-NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
-MOVE = 1e-2  # of what a step changes of a buffer
 MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
@@ -57,79 +52,6 @@ def read_weights(path):
             for name, of in header.items() if name != "__metadata__"}
 
 
-def duplicate(module):
-    """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
-    torch = need("torch", "exporting")
-    seen, kept = set(), []
-
-    def look(value):
-        if isinstance(value, torch.Tensor) and not value.is_leaf:
-            kept.append(value)
-        elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
-            seen.add(id(value))
-            for each in value.values() if isinstance(value, dict) else value:
-                look(each)
-
-    for inner in module.modules():
-        look(vars(inner))
-    try:
-        return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
-    except Exception as problem:  # of whatever a model holds
-        raise ZeroError(UNSUPPORTED, f"the model cannot be copied: {problem}", where=", ".join(type(inner).__name__ for inner in module.children()),
-                        help="the modules must not keep what copy.deepcopy does not copy") from problem
-
-
-def without_any_dropout(module):
-    for inner in module.modules():
-        if "Dropout" in type(inner).__name__ and hasattr(inner, "p"):
-            inner.p = 0.0
-        without_dropout(inner)
-    return module
-
-
-def torch_step(wrapper, batch):
-    """(loss, {parameter: its gradient}) without dropout, zeros where the loss does not reach; the module is as before afterwards."""
-    return step_of(without_any_dropout(duplicate(wrapper)), batch)
-
-
-def step_of(twin, batch):
-    """torch_step, of a module that is left as the step leaves it."""
-    torch = need("torch", "exporting")
-    twin.zero_grad()
-    with rewriting.without_dropout(torch):
-        loss = twin(*batch.values())
-    if loss.requires_grad:
-        loss.backward()
-    (inner,) = twin.children()
-    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner.named_parameters()
-                 if p.requires_grad and name not in twin.carried}
-    return float(loss.detach()), gradients
-
-
-def repeats(wrapper, batch, notes):
-    """A second step of torch on the same batch has the first one's loss and gradients, or what they depend on besides is an error: an export
-    keeps as it is what no parameter or buffer holds."""
-    twin, steps = without_any_dropout(duplicate(wrapper)), []
-    inner = next(twin.children())
-    before, kept = state.numbers(inner), {name: value.detach().clone() for name, value in state.tensors(inner).items() if name in wrapper.carried}
-    for _ in range(2):
-        with state.same_draws():
-            for name, value in kept.items():
-                state.put(inner, name, value)
-            steps.append(step_of(twin, batch))
-    (loss, gradients), (again, others) = steps
-    moved = ", ".join(map(repr, state.changed(before, state.numbers(inner))[:8]))
-    floor = max(NOISE * norm(gradients.values()), 1e-30)
-    limit, _ = without_double(wrapper)
-    different = [name for name, g in gradients.items() if norm([others[name] - g]) > limit * max(norm([g]), floor)]
-    if abs(again - loss) > LOSS * max(abs(loss), 1e-6) or different:
-        what = f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
-        raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
-                        help="an export keeps such state as it is: what changes from step to step goes into the batch, as an input")
-    if moved:
-        notes(f"{moved}: changed by each forward pass, and fixed in the export")
-
-
 def zero_step(model, batch, rows, rate, *flags):
     """(loss, {parameter: its value after a step of plain sgd}) of zero-compile and zero-run; `rows` None: the graph has no other number."""
     with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
@@ -142,10 +64,6 @@ def zero_step(model, batch, rows, rate, *flags):
         programs.call("zero-run", "export", folder / "run/final", "--safetensors", folder / "weights.safetensors", "--model", model)
         step = json.loads((folder / "run/metrics.jsonl").read_text().splitlines()[0])
         return step["loss"], read_weights(folder / "weights.safetensors")
-
-
-def norm(gradients):
-    return sum(float((g * g).sum()) for g in gradients) ** 0.5
 
 
 def rate_for(gradients):
@@ -176,7 +94,7 @@ def towards(batch, low):
 def computes(wrapper, batch):
     """Is torch's loss of this batch a number, with a gradient?"""
     try:
-        loss, gradients = torch_step(wrapper, batch)
+        loss, gradients = steps.loss_and_gradients(wrapper, batch)
     except Exception:  # whatever a model says of data that it was not given
         return False
     return math.isfinite(loss) and 0 < norm(gradients.values()) < math.inf
@@ -197,7 +115,7 @@ def compare(wrapper, model, batch, rows, other=None):
                 compare_step(wrapper, model, batch, rows)
                 problem.help = FIXED_BATCH
         raise
-    if wrapper.carried:
+    if wrapper.state:
         after_a_step(wrapper, model, taken, count)
     return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
 
@@ -205,9 +123,9 @@ def compare(wrapper, model, batch, rows, other=None):
 def behind_zeros(wrapper, model, batch, rows, idle):
     """compare_step once more, of copies in which parameters that are 0 throughout (LoRA's second factors, gates), and those without a gradient,
     have moved a little: what lies behind a 0 was compared as 0 with 0. What of `idle` was compared now, and what was not."""
-    torch, twin, generator = need("torch", "exporting"), duplicate(wrapper), need("torch", "exporting").Generator().manual_seed(0)
-    (inner,), moved = twin.children(), []
-    for name, p in inner.named_parameters():
+    torch, twin, generator = need("torch", "exporting"), steps.duplicate(wrapper), need("torch", "exporting").Generator().manual_seed(0)
+    moved = []
+    for name, p in steps.inner(twin).named_parameters():
         if p.requires_grad and (name in idle or not p.any()):
             with torch.no_grad():
                 p += MOVED * torch.randn(p.shape, generator=generator)
@@ -223,17 +141,17 @@ def behind_zeros(wrapper, model, batch, rows, idle):
 
 def after_a_step(wrapper, model, batch, rows):
     """compare_step once more, of copies that one forward pass has gone through: a place in a queue that Python took from a buffer is the first one's."""
-    twin = without_any_dropout(duplicate(wrapper))
-    with state.same_draws():
-        step_of(twin, batch)
+    twin = steps.plain(wrapper)
+    with draws.the_same():
+        steps.take(twin, batch)
     if computes(twin, batch):
-        compare_twin(twin, model, batch, rows, wrapper.carried, "in the second step")
+        compare_twin(twin, model, batch, rows, wrapper.state, "in the second step")
 
 
 def compare_twin(twin, model, batch, rows, names, when):
     """compare_step of `twin`, whose tensors `names` are not as in the file `model`."""
     onnx = need("onnx", "exporting")
-    proto, own = onnx.load(model), state.tensors(next(twin.children()))
+    proto, own = onnx.load(model), state.tensors(steps.inner(twin))
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     for name in names:
         if name in tensors:
@@ -250,33 +168,31 @@ def compare_twin(twin, model, batch, rows, names, when):
 
 def compare_step(wrapper, model, batch, rows):
     """(compare, of this batch; names of the parameters whose gradients are all 0, but for those that no loss reaches)"""
-    twin = without_any_dropout(duplicate(wrapper))
-    loss, gradients = step_of(twin, batch)
+    twin = steps.plain(wrapper)
+    loss, gradients = steps.take(twin, batch)
     if gradients and norm(gradients.values()) == 0:
         raise ZeroError(BAD_INPUT, f"torch's gradients of this batch are all 0: nothing can be compared (loss {loss:.9g})",
                         help="give a batch that the model learns from; --no-check (check=False) exports without a comparison")
     rate = rate_for(gradients)
     got, after = zero_step(model, batch, rows, rate)
-    (inner,) = wrapper.children()
-    steps = {name: (p.detach().double().numpy() - after[name]) / rate for name, p in inner.named_parameters() if name in gradients and name in after}
-    floor = max(NOISE * norm(gradients.values()), 1e-30)
+    given = {name: (p.detach().double().numpy() - after[name]) / rate for name, p in steps.inner(wrapper).named_parameters() if name in gradients and name in after}
     wrong = abs(got - loss) / max(abs(loss), 1e-30)
-    errors = {name: norm([step - gradients[name]]) / max(norm([gradients[name]]), floor) for name, step in steps.items()}
-    limit, help = without_double(wrapper)
+    errors = steps.errors(given, gradients)
+    limit, help = steps.without_double(wrapper)
     where = f"a batch of {len(next(iter(batch.values())))}"
-    if not wrong <= LOSS and not abs(got - loss) <= AMPLIFIED * loss_rounding(wrapper, batch):
+    if not wrong <= steps.LOSS and not abs(got - loss) <= AMPLIFIED * loss_rounding(wrapper, batch):
         raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help)
-    different = [name for name, error in errors.items() if not error <= GRADIENT]
+    different = [name for name, error in errors.items() if not error <= steps.GRADIENT]
     if different:
         exact = exact_gradients(wrapper, batch)
         different = [name for name in different
-                     if not (is_rounding(steps[name], gradients[name], exact[name], floor) if name in exact else errors[name] <= limit)]
+                     if not (is_rounding(given[name], gradients[name], exact[name], steps.floor(gradients)) if name in exact else errors[name] <= limit)]
     if different:
-        raise ZeroError(MISMATCH, difference(different, steps[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
-    compare_state(wrapper, twin, after, where)
+        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
+    wrapper.state.compare(steps.inner(wrapper), steps.inner(twin), after, where)
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
-            [name for name in steps if not gradients[name].any() and name not in unused])
+            [name for name in given if not gradients[name].any() and name not in unused])
 
 
 def loss_rounding(wrapper, batch):
@@ -291,34 +207,22 @@ def loss_rounding(wrapper, batch):
             return float(module(*values).detach())
 
     for _ in range(SAMPLES):
-        twin = without_any_dropout(duplicate(wrapper))
+        twin = steps.plain(wrapper)
         with torch.no_grad():
             for p in twin.parameters():
                 if p.is_floating_point():
                     p.mul_(1 + torch.finfo(p.dtype).eps * torch.randint(-1, 2, p.shape, generator=generator))
-        losses.append(loss_of(duplicate(twin), batch.values()))
+        losses.append(loss_of(steps.duplicate(twin), batch.values()))
         with contextlib.suppress(Exception):  # of a model that names fp32 itself
             errors.append(abs(losses[-1] - loss_of(twin.double(), [value.double() if value.is_floating_point() else value for value in batch.values()])))
     return max(errors) if len(errors) == SAMPLES else max(losses) - min(losses)
 
 
-def compare_state(wrapper, twin, after, where):
-    """What torch's forward pass made of the buffers that it changes is what the plan's made of them."""
-    (inner,), (changed,) = wrapper.children(), twin.children()
-    olds, news = state.tensors(inner), state.tensors(changed)
-    for name in wrapper.carried:
-        old, new = (values[name].detach().double().numpy() for values in (olds, news))
-        got = after[name].astype(new.dtype) if name in after else old
-        if not norm([got - new]) <= MOVE * norm([new - old]) + LOSS * norm([new]):
-            raise ZeroError(MISMATCH, f"the export keeps {name!r} differently from torch: off by {norm([got - new]):.3g}, where a step changes it by {norm([new - old]):.3g}",
-                            where=where, help="what a forward pass changes goes into buffers by tensors alone")
-
-
 def exact_gradients(wrapper, batch):
-    """{parameter: its gradient} as torch_step's, in double precision; none where torch cannot."""
+    """{parameter: its gradient} as loss_and_gradients', in double precision; none where torch cannot."""
     try:
         wide = {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
-        return torch_step(duplicate(wrapper).double(), wide)[1]
+        return steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide)[1]
     except Exception:  # a model that names fp32 itself
         return {}
 
@@ -327,14 +231,6 @@ def is_rounding(step, gradient, exact, floor):
     """Is a gradient about as far from the exact one as torch's own, where that is near enough to tell it from another?"""
     own = norm([gradient - exact])
     return own <= MOST * max(norm([exact]), floor) and norm([step - exact]) <= AMPLIFIED * own
-
-
-def without_double(wrapper):
-    """(the relative error that a gradient may have where torch has none in double, what helps where it is larger)"""
-    torch = need("torch", "exporting")
-    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
-        return GRADIENT_OF_BATCH_NORMS, "batch norms amplify rounding: export with a batch of more rows"
-    return GRADIENT, None
 
 
 def difference(names, got, expected):

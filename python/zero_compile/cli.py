@@ -176,7 +176,7 @@ def say(text):
 
 
 def export(options):
-    from . import exporting, outputs
+    from . import exporting, outputs, steps
     if options.source[0] == "hf":
         from . import tasks
         if options.fixed_batch:
@@ -199,7 +199,7 @@ def export(options):
         outputs.check(options.output, filter(None, [getattr(sys.modules[options.source[0].partition(":")[0]], "__file__", None)]))
         task = None
         if options.no_dropout and hasattr(model, "modules"):  # of what is no module export says so
-            exporting.checking.without_any_dropout(model)
+            steps.without_any_dropout(model)
     record = exporting.export(model, batch, options.output, loss=loss, exporter=options.exporter, check=not options.no_check, task=task,
                               notes=say, fixed_batch=options.fixed_batch)
     return {key: value for key, value in record.items() if key != "constants"}  # thousands of names that the exporter made

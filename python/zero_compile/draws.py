@@ -1,10 +1,11 @@
 """Numbers that a forward pass draws: a variational autoencoder's noise, a diffusion's times, masks. In a training zero-run draws them, as it does
 dropout's; compared with torch is what both make of the same numbers."""
 import contextlib
+import random
 import sys
 
-from . import state
 from .errors import need
+from .tracing import place
 
 PERIOD, STEP = 128, 37  # of the numbers that stand for drawn ones: shares of a power of two, which no product with a whole number rounds
 
@@ -156,8 +157,25 @@ def watched():
     class Watches(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             if function in drawing:
-                seen.append(f"{function.__name__} at {state.place(torch, sys._getframe(1))}")
+                seen.append(f"{function.__name__} at {place(sys._getframe(1))}")
             return function(*args, **kwargs or {})
 
     with Watches():
         yield seen
+
+
+@contextlib.contextmanager
+def the_same():
+    """What is drawn in it is the same each time, and nobody's draws afterwards are others for it."""
+    torch, numpy = need("torch", "exporting"), need("numpy", "exporting")
+    python, numbers = random.getstate(), numpy.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        random.seed(0)
+        numpy.random.seed(0)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            numpy.random.set_state(numbers)
+

@@ -14,12 +14,11 @@ import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, rewriting, state, whole
+from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, refusals, rewriting, state, steps, whole
 from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
 OF_BATCH = ".of_batch"  # behind the name of an input while torch.export names nodes, which may get the same
-INNER = "model"  # the wrapper's attribute that holds the model
 
 
 def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True, task=None, notes=None, fixed_batch=False):
@@ -47,7 +46,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
     """export, of a model whose modules train or evaluate as they are to."""
     torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
     wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
-    state.refuse(model)
+    refusals.refuse(model)
     drawn, own, takes = try_out(wrapper, batch, notes)
     first, problems, fixed, drawn = None, [], [], [] if getattr(loss, "is_fixed", False) else drawn
     if drawn:
@@ -71,8 +70,8 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             said += fixed
             if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
                 raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
-            details = graph.adopt(proto, model, INNER + ".", lambda: reached(wrapper, batch))
-            restore_buffers(proto, model, wrapper.carried)
+            details = graph.adopt(proto, model, steps.INNER + ".", lambda: steps.reached(wrapper, batch))
+            wrapper.state.write(proto, model)
             derivatives.write(proto)
             details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
                         "inputs": list(batch), **adapter}
@@ -116,7 +115,7 @@ def compare(model, wrapper, batch, file, loss, exporter, task, notes, fixed_batc
             raise problem.__cause__ if isinstance(problem.__cause__, ZeroError) else problem
 
     if drops_paths(model):  # random, and no Dropout node that a flag would switch off
-        other(checking.without_any_dropout(checking.duplicate(model)), "without stochastic depth", loss)
+        other(steps.plain(model), "without stochastic depth", loss)
     elif draws_numbers:
         other(model, "with fixed numbers in the place of drawn ones", draws.fixed(loss))
     else:
@@ -139,18 +138,18 @@ def check_batch(batch):
 
 
 def wrap(model, names, loss):
-    """A module of tensors to the loss alone; while `gives_state`, with what the buffers `carried` are in the next step."""
+    """A module of tensors to the loss alone, and what its `state` gives behind it."""
     torch = need("torch", "exporting")
 
     class Loss(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.add_module(INNER, model)
-            self.carried, self.gives_state = [], False
+            self.add_module(steps.INNER, model)
+            self.state = state.State()
 
         def forward(self, *inputs):
             batch = dict(zip(names, inputs))
-            inner = getattr(self, INNER)  # of a copy of the wrapper, the copy
+            inner = steps.inner(self)
             result = loss(inner, batch) if loss else inner(**batch)
             given = type(result).__name__ if not isinstance(result, torch.Tensor) else f"tensor of shape {list(result.shape)}"
             if not isinstance(result, torch.Tensor):
@@ -158,7 +157,8 @@ def wrap(model, names, loss):
             if not isinstance(result, torch.Tensor) or result.dim() != 0:
                 raise ZeroError(USAGE, f"the model gives no scalar loss for this batch but a {given}",
                                 help="give labels in the batch, or loss=function(model, batch)")
-            return (result, *(state.tensors(inner)[name].detach() for name in self.carried)) if self.gives_state else result
+            states = self.state.outputs(inner)
+            return (result, *states) if states else result
 
     return Loss()
 
@@ -180,22 +180,21 @@ def training(model, notes):
 
 
 def try_out(wrapper, batch, notes):
-    """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, and
-    which functions of its own multiply gradients; `wrapper.carried`: the buffers that it changes."""
-    said = []
+    """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, which functions of its own
+    multiply gradients, and where it takes a gradient itself; its state is then the wrapper's."""
+    said, drawn, own, takes = [], [], set(), []
+
+    @contextlib.contextmanager
+    def watching():
+        nonlocal drawn, own, takes
+        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes:
+            yield takes
+
     with quiet():
-        twin = checking.duplicate(wrapper)
-        versions = {id(b): (b, b._version) for b in [*twin.buffers(), *twin.parameters()]}  # held, so that no other gets its id
         try:
-            with draws.watched() as drawn, functions.watched() as own, state.refusing() as takes:
-                twin(*batch.values())
-            changed = changed_state(getattr(wrapper, INNER), getattr(twin, INNER), versions, bool(takes))
-            changed += [name for name in written_to(wrapper, batch, bool(takes)) if name not in changed]
-            wrapper.carried = state.carried(getattr(wrapper, INNER), getattr(twin, INNER), changed, lambda: reached(wrapper, batch))
-            del twin, versions  # as large as the model
-            changed = [name for name in changed if name not in wrapper.carried]
-            if not changed:
-                checking.repeats(wrapper, batch, said.append)
+            wrapper.state = state.found(wrapper, batch, watching())
+            if not wrapper.state.refused:
+                state.repeats(wrapper, batch, said.append)
         except ZeroError:
             raise
         except Exception as problem:
@@ -203,58 +202,8 @@ def try_out(wrapper, batch, notes):
                             where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
     for text in said:
         notes(text)
-    if wrapper.carried:
-        names = ", ".join(map(repr, wrapper.carried[:6])) + (f" and {len(wrapper.carried) - 6} more" if len(wrapper.carried) > 6 else "")
-        notes(f"changed by each step's forward pass, on each rank by itself as batch norms' statistics are: {names}")
-    if changed:
-        of_parameters = sorted(set(changed) & set(dict(getattr(wrapper, INNER).named_parameters())))
-        raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or changed)[:8])),
-                        help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step" if of_parameters else
-                        "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
+    wrapper.state.tell(steps.inner(wrapper), notes)
     return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes))
-
-
-def changed_state(model, after, versions, takes_gradients):
-    """Names of the buffers and parameters that a forward pass has written to. `versions`: by id, each with torch's count of writes before it; a vector of
-    spectral_norm's that has converged is written with the values that it had, until the weight moves."""
-    now = state.tensors(after)
-    return [name for name, value in carriable(model, takes_gradients).items() if name in now and
-            (id(now[name]) in versions and now[name]._version != versions[id(now[name])][1] or not same_values(value, now[name]))]
-
-
-def written_to(wrapper, batch, takes_gradients):
-    """Names of those that it writes to once the parameters have moved, each by itself: a norm of what has that norm is no change, nor is a teacher's mean
-    with a student that it is a copy of, and what is written through `data` counts as no write."""
-    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(0)
-    twin = checking.duplicate(wrapper)
-    inner = getattr(twin, INNER)
-    with torch.no_grad():
-        for p in inner.parameters():
-            p.mul_(2 + 2 * torch.rand(p.shape, generator=generator)).add_(0.1 * torch.randn(p.shape, generator=generator))
-        before = {name: value.clone() for name, value in carriable(inner, takes_gradients).items()}
-        with contextlib.suppress(Exception):  # whatever a model says of such weights
-            twin(*batch.values())
-    now = state.tensors(inner)
-    return [name for name, value in before.items() if name in now and now[name].shape == value.shape and not same_values(value, now[name])]
-
-
-def carriable(model, takes_gradients):
-    """Buffers and parameters by name, without the statistics of batch norms that train, which are the exporters' where the loss takes no gradients."""
-    torch = need("torch", "exporting")
-    of_exporters = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
-                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
-    return {name: value for name, value in state.tensors(model).items() if name not in of_exporters}
-
-
-def same_values(a, b):
-    return a.shape == b.shape and need("torch", "exporting").allclose(a, b, rtol=0, atol=0, equal_nan=True)
-
-
-def reached(wrapper, batch):
-    """Names of the parameters that a backward pass reaches."""
-    twin = checking.duplicate(wrapper)
-    twin(*batch.values()).backward()
-    return {name for name, p in getattr(twin, INNER).named_parameters() if p.grad is not None}
 
 
 def drops_paths(model):
@@ -303,7 +252,7 @@ def closed(descriptor):
 
 
 def output_names(wrapper, batch):
-    return [next(name for name in ("loss", "loss_", "loss__") if name not in batch), *(f"{name}.next" for name in wrapper.carried)]
+    return [next(name for name in ("loss", "loss_", "loss__") if name not in batch), *wrapper.state.output_names()]
 
 
 def torchscript(torch, wrapper, batch, path, fixed_batch):
@@ -339,41 +288,22 @@ def size(module):
 
 def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
-    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
-    moving = {name for name, _ in wrapper.named_buffers()} | {f"{INNER}.{name}" for name in wrapper.carried}
-    before = {name: value.detach().clone() for name, value in state.tensors(wrapper).items() if name in moving}
+    torch, onnx, model = need("torch", "exporting"), need("onnx", "exporting"), steps.inner(wrapper)
+    moving = {name for name, _ in model.named_buffers()} | set(wrapper.state)
     with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            wrapper.gives_state = bool(wrapper.carried)
-            with quiet() as said, state.kept(wrapper), rewriting.traced(takes_gradients):
+            with quiet() as said, state.kept(model, moving), wrapper.state.as_outputs(), rewriting.traced(takes_gradients):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
-            wrapper.gives_state = False
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
                                    not w.filename.startswith(os.path.dirname(__file__) + os.sep) and
                                    str(w.message).startswith(("Converting a tensor to a Python", "Converting a tensor to a NumPy", "Using len to get tensor shape")))
-            with torch.no_grad():
-                for name, value in state.tensors(wrapper).items():
-                    if name in before and value.shape == before[name].shape:
-                        value.copy_(before[name])
         proto = onnx.load(file)
-        now = state.tensors(getattr(wrapper, INNER))
-        graph.assign(proto, {f"{INNER}.{name}": now[name] for name in wrapper.carried})
+        wrapper.state.assign(proto, model)
         if exporter == "dynamo":
             graph.name_inputs(proto.graph, {name + OF_BATCH: name for name in batch})
         return proto
-
-
-def restore_buffers(proto, model, carried):
-    """Running statistics, and what else a step changes, as they are in the model, not one forward pass later."""
-    onnx = need("onnx", "exporting")
-    buffers = {name: value for name, value in model.named_buffers() if value.is_floating_point()} | {
-        name: value for name, value in state.tensors(model).items() if name in carried}
-    for tensor in proto.graph.initializer:
-        value = buffers.get(tensor.name)
-        if value is not None and list(value.shape) == list(tensor.dims):
-            tensor.CopyFrom(onnx.numpy_helper.from_array(value.detach().numpy(), tensor.name))
 
 
 def save(onnx, proto, path):

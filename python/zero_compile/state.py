@@ -1,32 +1,99 @@
-"""What a model has besides its parameters and buffers, which an export cannot train: kept as it was while it is exported, and refused where a
-step depends on it."""
+"""What a model keeps from one step to the next beside what its optimizer trains: buffers, and parameters without a gradient, that a forward pass writes to
+(moving averages, codebooks, queues, teachers). A State names them: `found` by forward passes of copies, outputs of the trace behind the loss, which the graph
+assigns, compared with what torch makes of them. State that is in neither, a number or a list of a module's, is no graph's: `repeats` refuses what depends on
+it, and `kept` leaves the model as it was."""
 import contextlib
-import os
-import random
-import sys
 
-from .errors import UNSUPPORTED, ZeroError, need
+from . import draws, graph, steps
+from .errors import MISMATCH, UNSUPPORTED, ZeroError, need
+
+MOVE = 1e-2  # of what a step changes of a tensor
 
 
-@contextlib.contextmanager
-def kept(model):
-    """The modules' modes and attributes are as before afterwards, with what they held, whatever a forward pass makes of them."""
-    torch = need("torch", "exporting")
-    modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
-    before = [(module, own(torch, module)) for module in model.modules()]
-    held = [(value, contents(torch, value)) for _, attributes in before for value in attributes.values()]
-    try:
-        yield
-    finally:
-        for module, attributes in before:
-            for name in own(torch, module).keys() - attributes.keys():
-                del vars(module)[name]
-            vars(module).update(attributes)
-        for module, mode, buffers in modes:
-            module.training = mode
-            module._buffers.update(buffers)
-        for value, content in held:
-            restore(torch, value, content)
+class State:
+    """What is carried, in the order of the outputs; `refused`: what a forward pass writes to and no graph can carry."""
+
+    def __init__(self, names=(), refused=()):
+        self.names, self.refused, self.are_outputs = list(names), list(refused), False
+
+    def __iter__(self):
+        return iter(self.names)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __contains__(self, name):
+        return name in self.names
+
+    def values(self, model):
+        """{name: the tensor in `model`}"""
+        own = tensors(model)
+        return {name: own[name] for name in self.names}
+
+    def put(self, model, values):
+        """In `model` it is `values`."""
+        torch = need("torch", "exporting")
+        for name, value in values.items():
+            path, _, own_name = name.rpartition(".")
+            module = model.get_submodule(path)
+            if own_name in module._buffers:
+                module._buffers[own_name] = value.detach().clone()
+            else:
+                with torch.no_grad():
+                    module._parameters[own_name].copy_(value)
+
+    def held(self, model):
+        """Copies of `values`, for `put`."""
+        return {name: value.detach().clone() for name, value in self.values(model).items()}
+
+    @contextlib.contextmanager
+    def as_outputs(self):
+        """While the wrapper gives, behind the loss, what the next step begins with (`outputs`)."""
+        self.are_outputs = bool(self.names)
+        try:
+            yield
+        finally:
+            self.are_outputs = False
+
+    def outputs(self, model):
+        return tuple(value.detach() for value in self.values(model).values()) if self.are_outputs else ()
+
+    def output_names(self):
+        return [f"{name}.next" for name in self.names]
+
+    def assign(self, proto, model):
+        """The outputs of onnx.ModelProto `proto`, as it was exported, are what the initializers become."""
+        graph.assign(proto, {f"{steps.INNER}.{name}": value for name, value in self.values(model).items()})
+
+    def write(self, proto, model):
+        """Into the initializers, which the exporter has one forward pass later: this, and running statistics, as they are in the model."""
+        onnx = need("onnx", "exporting")
+        values = {name: value for name, value in model.named_buffers() if value.is_floating_point()} | self.values(model)
+        for tensor in proto.graph.initializer:
+            value = values.get(tensor.name)
+            if value is not None and list(value.shape) == list(tensor.dims):
+                tensor.CopyFrom(onnx.numpy_helper.from_array(value.detach().numpy(), tensor.name))
+
+    def compare(self, model, after, got, where):
+        """What a step made of it in torch, of `model` the model `after`, is what it made of it in a plan, `got`. Errors: mismatch."""
+        olds, news = self.values(model), self.values(after)
+        for name in self.names:
+            old, new = (values[name].detach().double().numpy() for values in (olds, news))
+            own = got[name].astype(new.dtype) if name in got else old
+            if not steps.norm([own - new]) <= MOVE * steps.norm([new - old]) + steps.LOSS * steps.norm([new]):
+                raise ZeroError(MISMATCH, f"the export keeps {name!r} differently from torch: off by {steps.norm([own - new]):.3g}, where a step changes it by {steps.norm([new - old]):.3g}",
+                                where=where, help="what a forward pass changes goes into buffers by tensors alone")
+
+    def tell(self, model, notes):
+        """Notes what is carried. Errors: what cannot be (unsupported)."""
+        if self.names:
+            names = ", ".join(map(repr, self.names[:6])) + (f" and {len(self.names) - 6} more" if len(self.names) > 6 else "")
+            notes(f"changed by each step's forward pass, on each rank by itself as batch norms' statistics are: {names}")
+        if self.refused:
+            of_parameters = sorted(set(self.refused) & set(dict(model.named_parameters())))
+            raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or self.refused)[:8])),
+                            help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step" if of_parameters else
+                            "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
 
 
 def tensors(model):
@@ -34,40 +101,124 @@ def tensors(model):
     return {**dict(model.named_buffers()), **dict(model.named_parameters())}
 
 
-def carried(model, after, changed, reached):
-    """Of the names `changed` by a forward pass, after which the model is `after`: those that may go from step to step, buffers and parameters without a
-    gradient of one shape and type. `reached()`: the names of those that have one."""
-    before, after = tensors(model), tensors(after)
-    with_gradient = reached() if any(before[name].requires_grad for name in changed) else ()
-    return [name for name in changed if not (before[name].requires_grad and name in with_gradient) and (before[name].shape, before[name].dtype) == (after[name].shape, after[name].dtype)]
+def found(wrapper, batch, watching):
+    """The State of the wrapper's model, by two forward passes of copies, the first in the context `watching`, which gives the places where it takes gradients
+    itself."""
+    twin, model = steps.duplicate(wrapper), steps.inner(wrapper)
+    versions = {id(value): (value, value._version) for value in tensors(steps.inner(twin)).values()}  # held, so that no other gets its id
+    with watching as takes:
+        twin(*batch.values())
+    after, takes = tensors(steps.inner(twin)), bool(takes)
+    written = [name for name, value in carriable(model, takes).items() if name in after and is_written(value, after[name], versions)]
+    kinds = {name: (value.shape, value.dtype) for name, value in after.items()}
+    del twin, versions, after  # as large as the model
+    written += [name for name in written_when_moved(wrapper, batch, takes) if name not in written]
+    before = tensors(model)
+    with_gradient = steps.reached(wrapper, batch) if any(before[name].requires_grad for name in written) else ()
+    names = [name for name in written if not (before[name].requires_grad and name in with_gradient) and kinds[name] == (before[name].shape, before[name].dtype)]
+    return State(names, [name for name in written if name not in names])
 
 
-def put(model, name, value):
-    """A buffer, or a parameter without a gradient, is `value`."""
+def is_written(before, after, versions):
+    """Was it written to? `versions`: by id, each with torch's count of writes; a vector of spectral_norm's that has converged is written with the values that it
+    had, until the weight moves."""
+    return id(after) in versions and after._version != versions[id(after)][1] or not same_values(before, after)
+
+
+def written_when_moved(wrapper, batch, takes_gradients):
+    """Names of those that it writes to once the parameters have moved, each by itself: a norm of what has that norm is no change, nor is a teacher's mean
+    with a student that it is a copy of, and what is written through `data` counts as no write."""
+    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(0)
+    twin = steps.duplicate(wrapper)
+    model = steps.inner(twin)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(2 + 2 * torch.rand(p.shape, generator=generator)).add_(0.1 * torch.randn(p.shape, generator=generator))
+        before = {name: value.clone() for name, value in carriable(model, takes_gradients).items()}
+        with contextlib.suppress(Exception):  # whatever a model says of such weights
+            twin(*batch.values())
+    now = tensors(model)
+    return [name for name, value in before.items() if name in now and now[name].shape == value.shape and not same_values(value, now[name])]
+
+
+def carriable(model, takes_gradients):
+    """Buffers and parameters by name, without the statistics of batch norms that train, which are the exporters' where the loss takes no gradients."""
     torch = need("torch", "exporting")
-    path, _, own_name = name.rpartition(".")
-    module = model.get_submodule(path)
-    if own_name in module._buffers:
-        module._buffers[own_name] = value.detach().clone()
-    else:
-        with torch.no_grad():
-            module._parameters[own_name].copy_(value)
+    of_exporters = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
+                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
+    return {name: value for name, value in tensors(model).items() if name not in of_exporters}
 
 
-def own(torch, module):
+def same_values(a, b):
+    return a.shape == b.shape and need("torch", "exporting").allclose(a, b, rtol=0, atol=0, equal_nan=True)
+
+
+def repeats(wrapper, batch, notes):
+    """A second step of torch on the same batch has the first one's loss and gradients, or what they depend on besides is an error (unsupported): an export
+    keeps as it is what no parameter or buffer holds."""
+    twin, taken = steps.plain(wrapper), []
+    model = steps.inner(twin)
+    before, held = numbers(model), wrapper.state.held(model)
+    for _ in range(2):
+        with draws.the_same():
+            wrapper.state.put(model, held)
+            taken.append(steps.take(twin, batch))
+    (loss, gradients), (again, others) = taken
+    after, (limit, _) = numbers(model), steps.without_double(wrapper)
+    moved = ", ".join(map(repr, [name for name, value in after.items() if name in before and repr(value) != repr(before[name])][:8]))  # NaN is NaN
+    different = [name for name, error in steps.errors(others, gradients).items() if error > limit]
+    if abs(again - loss) > steps.LOSS * max(abs(loss), 1e-6) or different:
+        what = f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
+        raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
+                        help="an export keeps such state as it is: what changes from step to step goes into the batch, as an input")
+    if moved:
+        notes(f"{moved}: changed by each forward pass, and fixed in the export")
+
+
+def numbers(model):
+    """Those in modules' attributes, by name."""
+    return {f"{path}.{name}" if path else name: value for path, module in model.named_modules()
+            for name, value in own(module).items() if isinstance(value, (int, float))}
+
+
+@contextlib.contextmanager
+def kept(model, names=()):
+    """The modules' modes and attributes, with what they held, and the values of the buffers and parameters `names` are as before afterwards, whatever a forward
+    pass makes of them."""
+    modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
+    before = [(module, own(module)) for module in model.modules()]
+    held = [(value, contents(value)) for value in [*(value for _, attributes in before for value in attributes.values()),
+                                                   *(value for name, value in tensors(model).items() if name in names)]]
+    try:
+        yield
+    finally:
+        for module, attributes in before:
+            for name in own(module).keys() - attributes.keys():
+                del vars(module)[name]
+            vars(module).update(attributes)
+        for module, mode, buffers in modes:
+            module.training = mode
+            module._buffers.update(buffers)
+        for value, content in held:
+            restore(value, content)
+
+
+def own(module):
     """Its attributes by name, but for those that every module has."""
-    common = vars(torch.nn.Module())
+    common = vars(need("torch", "exporting").nn.Module())
     return {name: value for name, value in vars(module).items() if name not in common}
 
 
-def contents(torch, value):
+def contents(value):
     """A copy of what may change within it; None of what cannot."""
+    torch = need("torch", "exporting")
     if isinstance(value, torch.Tensor):
         return value.detach().clone() if value.layout == torch.strided and value.device.type == "cpu" else None
     return value.copy() if type(value) in (list, dict, set) else None
 
 
-def restore(torch, value, content):
+def restore(value, content):
+    torch = need("torch", "exporting")
     if content is None:
         return
     if isinstance(value, torch.Tensor):
@@ -79,86 +230,3 @@ def restore(torch, value, content):
     else:
         value.clear()
         value.update(content)
-
-
-def refuse(model):
-    """Errors: what torch does beside the backward pass, of which an export knows nothing (unsupported)."""
-    torch = need("torch", "exporting")
-    hooked = [name for name, p in model.named_parameters() if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)]
-    if hooked:
-        raise ZeroError(UNSUPPORTED, "hooks on gradients are not in an export: of " + ", ".join(map(repr, hooked[:8])),
-                        help="remove them; zero-compile's --clip-grad-norm and --param-groups do what most are for")
-    complex_ones = [name for name, p in model.named_parameters() if p.is_complex()]
-    if complex_ones:
-        raise ZeroError(UNSUPPORTED, "complex parameters: " + ", ".join(map(repr, complex_ones[:8])),
-                        help="two floats each: torch.view_as_complex of a parameter of shape [..., 2], which optimizers train alike")
-    counting = [name for name, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-                and module.training and module.track_running_stats and module.momentum is None]
-    if counting:
-        raise ZeroError(UNSUPPORTED, "batch norms of momentum None, which keep the mean of all steps: " + ", ".join(map(repr, counting[:8])),
-                        help="give them a momentum, or eval(), which leaves their statistics alone")
-
-
-@contextlib.contextmanager
-def refusing():
-    """Errors: what a forward pass does that no exporter has: packed sequences, draws without a derivative here (unsupported). Gives a list of the places
-    where it takes a gradient."""
-    from torch.overrides import TorchFunctionMode
-    torch, takes = need("torch", "exporting"), []
-
-    class Refuses(TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            if getattr(function, "__name__", "") == "_pack_padded_sequence":
-                raise ZeroError(UNSUPPORTED, f"a packed sequence ({place(torch, sys._getframe(1))}), whose shape depends on the lengths",
-                                help="whole sequences, and what counts by a mask or a gather: out[torch.arange(out.shape[0]), lengths - 1]")
-            if getattr(function, "__name__", "") in ("_standard_gamma", "_sample_dirichlet", "poisson", "binomial"):
-                raise ZeroError(UNSUPPORTED, f"draws of a Gamma, Beta, Dirichlet, Poisson or binomial distribution ({place(torch, sys._getframe(1))}), which no graph has",
-                                help="what normal or uniform numbers make: LogNormal, Kumaraswamy in the place of Beta, a softmax of normal numbers in that of Dirichlet")
-            if function is torch.Tensor.backward:
-                raise ZeroError(UNSUPPORTED, f"the loss takes a gradient itself (backward at {place(torch, sys._getframe(1))}), into what no export has",
-                                help="torch.autograd.grad(loss, inputs, create_graph=True), which gives it as tensors")
-            if function is torch.autograd.grad:
-                takes.append(place(torch, sys._getframe(1)))
-                if (kwargs or {}).get("is_grads_batched"):
-                    raise ZeroError(UNSUPPORTED, f"gradients of a batch of outputs at once (is_grads_batched at {takes[-1]}), which exporters have not",
-                                    help="one after the other: torch.autograd.grad(outputs[:, i].sum(), inputs, create_graph=True)")
-            return function(*args, **kwargs or {})
-
-    with Refuses():
-        yield takes
-
-
-def place(torch, frame):
-    """"file:line" of the model's own that called torch's function."""
-    inside = os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep
-    while frame.f_back and frame.f_code.co_filename.startswith(inside):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def numbers(model):
-    """Those in modules' attributes, by name."""
-    torch = need("torch", "exporting")
-    return {f"{path}.{name}" if path else name: value for path, module in model.named_modules()
-            for name, value in own(torch, module).items() if isinstance(value, (int, float))}
-
-
-def changed(before, after):
-    """Names of the numbers that are others in the second; NaN is NaN."""
-    return [name for name, value in after.items() if name in before and repr(value) != repr(before[name])]
-
-
-@contextlib.contextmanager
-def same_draws():
-    """What is drawn in it is the same each time, and nobody's draws afterwards are others for it."""
-    torch, numpy = need("torch", "exporting"), need("numpy", "exporting")
-    python, numbers = random.getstate(), numpy.random.get_state()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        random.seed(0)
-        numpy.random.seed(0)
-        try:
-            yield
-        finally:
-            random.setstate(python)
-            numpy.random.set_state(numbers)

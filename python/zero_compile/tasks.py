@@ -3,7 +3,7 @@ import functools
 import json
 import pathlib
 
-from . import adapters, state
+from . import adapters, state, steps
 from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
 
 # task: transformers' auto class, its inputs, and the endings of architectures that mean it
@@ -124,7 +124,7 @@ def prepare(config, dropout, notes):
                 notes(f"{name} {getattr(part, name)} is off: it is drawn by Python, which an export cannot repeat")
                 setattr(part, name, off)
         if not dropout:
-            without_dropout(part)
+            steps.without_dropout(part)
     if getattr(config, "architectures", None) is None:
         config.architectures = []  # which auto classes with several models for a configuration go through
     if getattr(config, "problem_type", None) is None and hasattr(config, "problem_type") and config.num_labels != 1:  # one is a regression's
@@ -137,13 +137,6 @@ def parts(config):
     for value in vars(config).values():
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
             yield from parts(value)
-
-
-def without_dropout(holder):
-    """Every number of a module or configuration that is a probability of leaving something out."""
-    for name, value in list(vars(holder).items()):
-        if isinstance(value, float) and any(word in name for word in ("dropout", "drop_path", "drop_prob", "pdrop", "drop_rate")):
-            setattr(holder, name, 0.0)
 
 
 def dense_routing(model, notes):

@@ -8,7 +8,7 @@ torch = quiet_torch()
 import numpy
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, exporting
+from zero_compile import check, exporting, steps
 
 suite = suite(__doc__)
 
@@ -385,7 +385,7 @@ def amplified_rounding():
     torch.manual_seed(5)
     model, batch = Normed(), {"x": torch.randn(6, 4), "y": torch.tensor([0, 1, 2, 0, 1, 2])}
     wrapper = exporting.wrap(model, list(batch), None)
-    exact, (_, own) = check.exact_gradients(wrapper, batch), check.torch_step(wrapper, batch)
+    exact, (_, own) = check.exact_gradients(wrapper, batch), steps.loss_and_gradients(wrapper, batch)
     expect(sorted(exact) == sorted(own) and all(abs(exact[name] - own[name]).max() < 1e-4 for name in own), "another gradient in double")
     want = exact["layer.weight"]
     off = 0.01 * abs(want).max() * numpy.random.default_rng(1).standard_normal(want.shape)
@@ -405,15 +405,15 @@ def without_double():
     """Where torch has no gradient in double, one of batch norms may be a hundredth off, as ever, and any other a thousandth."""
     wrapper = exporting.wrap(Narrow(), ["x", "y"], None)
     expect(check.exact_gradients(wrapper, {"x": torch.randn(6, 4), "y": torch.tensor([0, 1, 2, 0, 1, 2])}) == {}, "it has")
-    limit, check.GRADIENT = check.GRADIENT, 0
+    limit, steps.GRADIENT = steps.GRADIENT, 0
     try:
         export(Narrow())
-        check.GRADIENT_OF_BATCH_NORMS, of_norms = 0, check.GRADIENT_OF_BATCH_NORMS
+        steps.GRADIENT_OF_BATCH_NORMS, of_norms = 0, steps.GRADIENT_OF_BATCH_NORMS
         with raises(10, "not the gradient of", "batch norms amplify rounding"):
             export(Narrow())
-        check.GRADIENT_OF_BATCH_NORMS = of_norms
+        steps.GRADIENT_OF_BATCH_NORMS = of_norms
     finally:
-        check.GRADIENT = limit
+        steps.GRADIENT = limit
 
 
 suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, second_steps, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, amplified_rounding, without_double)])

@@ -1,0 +1,106 @@
+"""A step of torch: copies of a model and its loss in one module (exporting.wrap), the loss and the gradients that they compute, and how far those of two are
+apart."""
+import copy
+
+from . import rewriting
+from .errors import UNSUPPORTED, ZeroError, need
+
+INNER = "model"  # the wrapper's attribute that holds the model
+LOSS, GRADIENT = 1e-5, 1e-3  # relative: what of two steps is the same
+GRADIENT_OF_BATCH_NORMS = 1e-2  # which amplify rounding, where torch cannot tell how far in double
+NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
+
+
+def inner(wrapper):
+    """The model; of a copy of the wrapper, the copy's."""
+    return getattr(wrapper, INNER)
+
+
+def duplicate(module):
+    """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
+    torch = need("torch", "exporting")
+    seen, kept = set(), []
+
+    def look(value):
+        if isinstance(value, torch.Tensor) and not value.is_leaf:
+            kept.append(value)
+        elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
+            seen.add(id(value))
+            for each in value.values() if isinstance(value, dict) else value:
+                look(each)
+
+    for part in module.modules():
+        look(vars(part))
+    try:
+        return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
+    except Exception as problem:  # of whatever a model holds
+        raise ZeroError(UNSUPPORTED, f"the model cannot be copied: {problem}", where=", ".join(type(part).__name__ for part in module.children()),
+                        help="the modules must not keep what copy.deepcopy does not copy") from problem
+
+
+def without_dropout(holder):
+    """Every number of a module or configuration that is a probability of leaving something out."""
+    for name, value in list(vars(holder).items()):
+        if isinstance(value, float) and any(word in name for word in ("dropout", "drop_path", "drop_prob", "pdrop", "drop_rate")):
+            setattr(holder, name, 0.0)
+
+
+def without_any_dropout(module):
+    for part in module.modules():
+        if "Dropout" in type(part).__name__ and hasattr(part, "p"):
+            part.p = 0.0
+        without_dropout(part)
+    return module
+
+
+def plain(wrapper):
+    """A copy in which nothing is left out."""
+    return without_any_dropout(duplicate(wrapper))
+
+
+def loss_and_gradients(wrapper, batch):
+    """(loss, {parameter: its gradient}) without dropout, zeros where the loss does not reach; the module is as before afterwards."""
+    return take(plain(wrapper), batch)
+
+
+def take(twin, batch):
+    """loss_and_gradients, of a module that is left as the step leaves it."""
+    torch = need("torch", "exporting")
+    twin.zero_grad()
+    with rewriting.without_dropout(torch):
+        loss = twin(*batch.values())
+    if loss.requires_grad:
+        loss.backward()
+    gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner(twin).named_parameters()
+                 if p.requires_grad and name not in twin.state}
+    return float(loss.detach()), gradients
+
+
+def reached(wrapper, batch):
+    """Names of the parameters that a backward pass reaches."""
+    twin = duplicate(wrapper)
+    twin(*batch.values()).backward()
+    return {name for name, p in inner(twin).named_parameters() if p.grad is not None}
+
+
+def norm(arrays):
+    return sum(float((a * a).sum()) for a in arrays) ** 0.5
+
+
+def floor(gradients):
+    """What a gradient that is smaller is measured by."""
+    return max(NOISE * norm(gradients.values()), 1e-30)
+
+
+def errors(others, gradients):
+    """{parameter: how far its gradient in `others` is from that in `gradients`, relative}"""
+    least = floor(gradients)
+    return {name: norm([other - gradients[name]]) / max(norm([gradients[name]]), least) for name, other in others.items()}
+
+
+def without_double(wrapper):
+    """(the relative error that a gradient may have where torch has none in double, what helps where it is larger)"""
+    torch = need("torch", "exporting")
+    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
+        return GRADIENT_OF_BATCH_NORMS, "batch norms amplify rounding: export with a batch of more rows"
+    return GRADIENT, None
