@@ -14,7 +14,7 @@ def has_gpu():
     return pathlib.Path("/dev/nvidiactl").exists()
 
 
-def plan():
+def compiled():
     for folder in (suite.bin, ROOT / "build/release/bin"):
         if (folder / "zero-compile").exists():
             made = suite.dir / "g.plan"
@@ -28,7 +28,7 @@ def refused(device, programs, expected, environment=None):
     """A run ends with exit code 4 and one line that contains `expected`."""
     if has_gpu():
         raise Skip("there is a GPU")
-    command = [programs / "zero-run", plan(), "--device", device, "--steps", "1", "--quiet", "--data", suite.models / "mlp/inputs.safetensors",
+    command = [programs / "zero-run", suite.once("plan", compiled), "--device", device, "--steps", "1", "--quiet", "--data", suite.models / "mlp/inputs.safetensors",
                "--out", suite.dir / f"out-{device}-{programs.name}"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, env={**os.environ, **(environment or {})})
     errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
