@@ -3,9 +3,8 @@ import contextlib
 import json
 import math
 import pathlib
-import tempfile
 
-from . import draws, programs, record, rewriting, state, steps
+from . import draws, programs, record, rewriting, state, steps, supervised
 from .errors import BAD_INPUT, MISMATCH, ZeroError, need
 from .steps import norm
 
@@ -54,7 +53,7 @@ def read_weights(path):
 
 def zero_step(model, batch, rows, rate, *flags):
     """(loss, {parameter: its value after a step of plain sgd}) of zero-compile and zero-run; `rows` None: the graph has no other number."""
-    with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
+    with supervised.scratch("zero-check-") as folder:
         folder = pathlib.Path(folder)
         write_batch(folder / "batch.safetensors", batch)
         programs.call("zero-compile", model, *(["--dim", f"batch={rows}"] if rows else []), "--optimizer", "sgd", "--lr", repr(rate),
@@ -156,7 +155,7 @@ def compare_twin(twin, model, batch, rows, names, when):
     for name in names:
         if name in tensors:
             tensors[name].CopyFrom(onnx.numpy_helper.from_array(own[name].detach().numpy(), name))
-    with tempfile.TemporaryDirectory(prefix="zero-check-") as folder:
+    with supervised.scratch("zero-check-") as folder:
         path = pathlib.Path(folder) / "moved.onnx"
         onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)
         try:

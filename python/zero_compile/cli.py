@@ -8,12 +8,11 @@ import math
 import os
 import pathlib
 import shlex
-import signal
 import sys
 import traceback
 
-from . import __version__, errors
-from .errors import BAD_INPUT, INTERNAL, IO, USAGE, ZeroError
+from . import __version__, errors, supervised
+from .errors import BAD_INPUT, INTERNAL, IO, OVER_BUDGET, USAGE, ZeroError
 
 EXAMPLES = """examples:
   zero export hf ./gpt2 --task causal-lm --seq 1024 -o model.onnx
@@ -210,12 +209,10 @@ def make(name):
     module, _, function = name.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        made = getattr(importlib.import_module(module), function)()
-    except (ZeroError, Told):
+        with supervised.stage(BAD_INPUT, "the module", 'what it does as a script belongs under if __name__ == "__main__"'):
+            made = getattr(importlib.import_module(module), function)()
+    except ZeroError:
         raise
-    except SystemExit as problem:
-        raise ZeroError(BAD_INPUT, f"the module ends the program, with code {problem.code!r}", where=name + own_place(problem),
-                        help='what it does as a script belongs under if __name__ == "__main__"') from problem
     except Exception as problem:  # of whoever wrote the module
         raise ZeroError(BAD_INPUT, f"{type(problem).__name__}: {problem}", where=name + own_place(problem)) from problem
     if not isinstance(made, tuple) or len(made) not in (2, 3):
@@ -227,8 +224,7 @@ def own_place(problem):
     """": FILE:LINE" of the last line of the person's own code on the way to `problem`; empty where there is none."""
     if isinstance(problem, SyntaxError):
         return f": {problem.filename}:{problem.lineno}"
-    own = [frame for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != __file__ and os.path.isfile(frame.filename)
-           and not any(part in frame.filename for part in ("site-packages", "dist-packages", os.path.dirname(os.__file__)))]
+    own = [frame for frame in traceback.extract_tb(problem.__traceback__) if errors.is_own(frame.filename)]
     return f": {own[-1].filename}:{own[-1].lineno}" if own else ""
 
 
@@ -256,6 +252,7 @@ def train(options):
 
 
 COMMANDS = {"export": export, "tokens": tokens, "import": bring_home, "train": train}
+COMPUTES = "export", "train"  # with a person's model
 
 
 def tell(result):
@@ -268,24 +265,21 @@ def tell(result):
             raise
 
 
-class Told(SystemExit):
-    """By a signal."""
-
-
-def end_by(number, _):
-    """What is begun is cleared away, as after an error."""
-    raise Told(128 + number)
-
-
 def main(arguments=None):
     """The console script; its exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, end_by)
-    try:
+    def begin():
         options = parse(arguments)
-        tell(COMMANDS[options.command](options))
-        return 0
+        work = lambda: told_of(lambda: tell(COMMANDS[options.command](options)))
+        return supervised.run(work) if options.command in COMPUTES else work()
+
+    supervised.end_by_signals()
+    return told_of(begin)
+
+
+def told_of(work):
+    """Exit code of `work()`, None being 0; an error is said."""
+    try:
+        return work() or 0
     except ZeroError as problem:
         say(str(problem))
         return problem.code
@@ -294,6 +288,9 @@ def main(arguments=None):
         return IO
     except KeyboardInterrupt:
         return 130
+    except MemoryError:
+        say(str(ZeroError(OVER_BUDGET, "out of memory")))
+        return OVER_BUDGET
     except Exception as problem:
         traceback.print_exc()
         say(str(ZeroError(INTERNAL, f"{type(problem).__name__}: {problem}", help="this is a defect of zero; please report it with the lines above")))

@@ -1,5 +1,6 @@
 """Errors with the exit codes of the two programs (docs/cli.md)."""
 import importlib
+import os
 
 OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH, INTERNAL, PREEMPTED = 1, 2, 3, 4, 5, 6, 10, 70, 75
 
@@ -19,6 +20,16 @@ class ZeroError(Exception):
         if self.help:
             text += f"\n  = help: {self.help}"
         return text
+
+
+def is_own(file):
+    """Is a file of Python's a person's, no library's and none of this package?"""
+    libraries = "site-packages", "dist-packages", os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os.sep
+    return os.path.isfile(file) and not any(part in file for part in libraries)
+
+
+def wants_memory(problem):
+    return isinstance(problem, MemoryError) or "can't allocate memory" in str(problem)  # the latter torch's
 
 
 def need(module, purpose):

@@ -10,12 +10,11 @@ import os
 import pathlib
 import re
 import sys
-import tempfile
 import warnings
 
 from . import check as checking
-from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, refusals, rewriting, state, steps, whole
-from .errors import BAD_INPUT, IO, UNSUPPORTED, USAGE, ZeroError, need
+from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, refusals, rewriting, state, steps, supervised, whole
+from .errors import BAD_INPUT, IO, OVER_BUDGET, UNSUPPORTED, USAGE, ZeroError, need, wants_memory
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
 OF_BATCH = ".of_batch"  # behind the name of an input while torch.export names nodes, which may get the same
@@ -38,7 +37,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     outputs.check(path)
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
-    with training(model, notes):
+    with training(model, notes), supervised.stage(BAD_INPUT, "torch's computation of the model", "one step by torch alone, loss.backward() included, ends the same way"):
         return export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch)
 
 
@@ -62,7 +61,9 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             continue
         try:
             fixed.clear()
-            with functions.traced(own), whole.kept(model, loss) if keeps else contextlib.nullcontext():
+            other = next(other for other in EXPORTERS if other != name)
+            with supervised.stage(UNSUPPORTED, f"the exporter {name}", f"--exporter {other} (exporter={other!r}) is another one"), functions.traced(own), \
+                    whole.kept(model, loss) if keeps else contextlib.nullcontext():
                 proto = trace(name, wrapper, traced, fixed_batch, fixed, bool(takes))
             for place in fixed:
                 if place not in said:
@@ -80,7 +81,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             record.write(proto, details)
             folder = pathlib.Path(path).resolve().parent
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".zero-export-", dir=folder) as temporary:
+            with supervised.scratch(".zero-export-", folder) as temporary:
                 files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
                 if check:
                     compare(model, wrapper, batch, files[0], loss, name, task, notes, fixed_batch, bool(drawn))
@@ -101,7 +102,7 @@ def export_training(model, batch, path, loss, exporter, check, task, notes, fixe
             problems.append(f"{name}: {first_line(problem)}")
             first = first or problem
             notes(f"the exporter {problems[-1]}")
-    code, help = (first.code, first.help) if isinstance(first, ZeroError) else (UNSUPPORTED, None)
+    code, help = (first.code, first.help) if isinstance(first, ZeroError) else (OVER_BUDGET if wants_memory(first) else UNSUPPORTED, None)
     raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems), help=help) from first
 
 
@@ -198,7 +199,7 @@ def try_out(wrapper, batch, notes):
         except ZeroError:
             raise
         except Exception as problem:
-            raise ZeroError(BAD_INPUT, f"torch itself does not compute the model's loss for this batch: {first_line(problem)}",
+            raise ZeroError(OVER_BUDGET if wants_memory(problem) else BAD_INPUT, f"torch itself does not compute the model's loss for this batch: {first_line(problem)}",
                             where=", ".join(f"{name} {list(value.shape)}" for name, value in batch.items())) from problem
     for text in said:
         notes(text)
@@ -290,7 +291,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx, model = need("torch", "exporting"), need("onnx", "exporting"), steps.inner(wrapper)
     moving = {name for name, _ in model.named_buffers()} | set(wrapper.state)
-    with tempfile.TemporaryDirectory(prefix="zero-export-") as folder:
+    with supervised.scratch("zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
             with quiet() as said, state.kept(model, moving), wrapper.state.as_outputs(), rewriting.traced(takes_gradients):

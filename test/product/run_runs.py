@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The two programs as Python calls them: a run that is interrupted, what they warn of."""
+"""Processes that end: the two programs as Python calls them, interrupted, and what they warn of; exports of models that end the process."""
 import contextlib, json, os, pathlib, signal, subprocess, sys, time
 
-from product import expect, needs, quiet_torch, suite
+from product import expect, needs, quiet_torch, suite, zero
 
 needs("torch", "onnx", "safetensors")
 torch = quiet_torch()
@@ -135,6 +135,75 @@ def warnings_are_passed_on():
         programs.find = real
 
 
+MORTAL = """
+import ctypes, os, pathlib, signal, sys, time, torch
+
+class Mortal(torch.nn.Module):
+    def __init__(self, how, in_torch):
+        super().__init__()
+        self.layer, self.how, self.in_torch = torch.nn.Linear(4, 3), how, in_torch
+
+    def forward(self, x, y):
+        if self.in_torch or torch.jit.is_tracing() or torch.compiler.is_exporting():
+            {"fault": lambda: ctypes.string_at(0), "exit": lambda: os._exit(7), "sys.exit": lambda: sys.exit(7), "memory": lambda: bytearray(1 << 60),
+             "waits": lambda: (pathlib.Path("waits").write_text(str(os.getpid())), [time.sleep(0.1) for _ in range(6000)])}.get(self.how, lambda: signal.raise_signal(getattr(signal, self.how)))()
+        return torch.nn.functional.cross_entropy(self.layer(x), y)
+
+def __getattr__(name):
+    where, _, how = name.partition("_")
+    return lambda: (Mortal(how, where == "torch"), {"x": torch.randn(4, 4), "y": torch.tensor([0, 1, 2, 0])})
+"""
+
+
+def mortal():
+    """A folder with the module, and one for temporary files."""
+    folder = suite.dir / "mortal"
+    folder.mkdir(exist_ok=True)
+    (folder / "mortal.py").write_text(MORTAL)
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    (folder / "tmp").mkdir(exist_ok=True)
+    return folder
+
+
+def left(folder):
+    return [path.name for path in (*folder.iterdir(), *(folder / "tmp").iterdir()) if "zero" in path.name or "model" in path.name]
+
+
+def ended(name, code, *words):
+    """An error with its place, and nothing left."""
+    folder = mortal()
+    try:
+        said = zero("export", f"mortal:{name}", "-o", "model.onnx", folder=folder, code=code)
+    finally:
+        del os.environ["TMPDIR"]
+    expect(all(word in said for word in words), said)
+    expect(not left(folder), f"{left(folder)} is left")
+
+
+def told_to_end(number, code):
+    """The one that computes ends with the one that was told."""
+    folder = mortal()
+    job = subprocess.Popen([sys.executable, "-m", "zero_compile", "export", "mortal:traced_waits", "-o", "model.onnx"], cwd=folder, stderr=subprocess.DEVNULL)
+    del os.environ["TMPDIR"]
+    waits, deadline = folder / "waits", time.time() + 120
+    while not (waits.exists() and waits.read_text()) and job.poll() is None and time.time() < deadline:
+        time.sleep(0.05)
+    child = int(waits.read_text())
+    waits.unlink()
+    job.send_signal(number)
+    expect(job.wait(60) == code, f"exit code {job.returncode}")
+    while pathlib.Path(f"/proc/{child}").exists() and time.time() < deadline:
+        time.sleep(0.05)
+    expect(not pathlib.Path(f"/proc/{child}").exists() and not left(folder), f"{left(folder)} is left")
+
+
+suite.run([(f"{name}: {code}", lambda case=(name, code, *words): ended(*case)) for name, code, *words in (
+    ("torch_fault", 3, "torch's computation of the model ended the process: segmentation fault (signal 11)", "mortal.py:11", "help:"),
+    ("traced_fault", 4, "the exporter torchscript ended the process: segmentation fault (signal 11)", "mortal.py:11", "--exporter dynamo"),
+    ("traced_SIGABRT", 4, "aborted (signal 6)", "mortal.py:12"), ("traced_exit", 4, "the exporter torchscript ended the process, with code 7"),
+    ("torch_sys.exit", 3, "ends the program, with code 7", "mortal.py:11"), ("traced_SIGKILL", 137, "was ended: killed (signal 9)"), ("torch_memory", 5, "MemoryError"))])
+suite.run([(f"told by {number:d}", lambda number=number, code=code: told_to_end(number, code))
+           for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL))])
 suite.run([(f"{number:d} {how}", lambda number=number, how=how: interrupted(number, how))
            for number, how in ((signal.SIGINT, "iterating"), (signal.SIGINT, "between"), (signal.SIGTERM, "between"), (signal.SIGINT, "waiting"),
                                (signal.SIGTERM, "waiting"), (signal.SIGHUP, "iterating"), (signal.SIGINT, "begun"), (0, "ending"))])
