@@ -37,8 +37,10 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   cpu::addLinear(registry, [](const KernelSpec &part) { return cpu::fastKernels().prepare(part); });
   registry.implementedBy({Implementation::Kind::library, "oneDNN", {}});
   cpu::addFastConv(registry);
+  registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
+  cpu::addPointConv(registry); // over oneDNN's
   registry.implementedBy({Implementation::Kind::own, {}, {}});
-  cpu::addFastDepthwiseLast(registry); // over oneDNN's
+  cpu::addFastDepthwiseLast(registry);
   cpu::addTiledMatmul(registry);
   cpu::addOrderedMatmul(registry);
 }

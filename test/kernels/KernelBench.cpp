@@ -1,4 +1,5 @@
-// Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens: ms, and GF/s or GB/s beside the limits of the same run
+// Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens, and ResNet-50's convolutions: ms, and GF/s or GB/s beside
+// the limits of the same run
 // (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
 #include "kernels/Workspace.h"
 #include "runtime/base/StridedView.h"
@@ -113,6 +114,35 @@ void addAttentionOfModels(std::vector<Case> &all) {
   }
 }
 
+/// Convolutions of eight pictures, channels last as plans have them: ResNet-50's, and depthwise ones.
+void addConvolutions(std::vector<Case> &all) {
+  struct Conv {
+    int64_t in, out, plane, kernel, stride, groups;
+  };
+  for (const Conv &c :
+       {Conv{3, 64, 224, 7, 2, 1}, Conv{64, 64, 56, 3, 1, 1}, Conv{128, 128, 28, 3, 1, 1}, Conv{256, 256, 14, 3, 1, 1},
+        Conv{512, 512, 7, 3, 1, 1}, Conv{512, 512, 14, 3, 2, 1}, Conv{64, 256, 56, 1, 1, 1},
+        Conv{512, 128, 28, 1, 1, 1}, Conv{1024, 256, 14, 1, 1, 1}, Conv{2048, 512, 7, 1, 1, 1},
+        Conv{1024, 2048, 14, 1, 2, 1}, Conv{96, 96, 112, 3, 2, 96}, Conv{384, 384, 14, 7, 1, 384}}) {
+    const int64_t result = c.plane / c.stride, pad = c.kernel / 2, high = std::max<int64_t>(0, pad + 1 - c.stride);
+    const TensorType x = f32({8, c.plane, c.plane, c.in}), y = f32({8, result, result, c.out}),
+                     weight = f32({c.out, c.in / c.groups, c.kernel, c.kernel});
+    const std::map<std::string, Attribute> attributes = {{"strides", Ints{c.stride, c.stride}},
+                                                         {"dilations", Ints{1, 1}},
+                                                         {"low", Ints{pad, pad}},
+                                                         {"high", Ints{high, high}},
+                                                         {"groups", c.groups},
+                                                         {"channels_last", kOne}};
+    const double flops =
+        2.0 * static_cast<double>(8 * result * result * c.out * (c.in / c.groups) * c.kernel * c.kernel);
+    const std::string label = "/" + std::to_string(c.in) + "x" + std::to_string(c.plane) + "/" + std::to_string(c.out) +
+                              "/" + std::to_string(c.kernel);
+    all.push_back({"conv" + label, "conv", {x, weight}, {y}, attributes, flops});
+    all.push_back({"conv_transpose" + label, "conv_transpose", {y, weight}, {x}, attributes, flops});
+    all.push_back({"conv_weight_grad" + label, "conv_weight_grad", {x, y}, {weight}, attributes, flops});
+  }
+}
+
 /// Element-wise work on so many rows: less and select, as relu's gradient; silu, mul and add of a row
 /// (kernels/FusedProgram.h). Those of 8,192 fit into no cache, of 16 into the second.
 void addPrograms(std::vector<Case> &result, const std::string &label, int64_t rows) {
@@ -188,6 +218,7 @@ std::vector<Case> cases() {
   for (int64_t keys : {256, 1024, 2048})
     addAttention(result, keys);
   addAttentionOfModels(result);
+  addConvolutions(result);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Convolutions, pools and batch norm: corners of the plain kernels (the rest is compared with ONNX's own examples and
 // by finite differences), and each fast kernel against its plain version.
 #include "kernels/FusedProgram.h"
+#include "kernels/cpu/fast/Dnnl.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -134,7 +135,11 @@ std::vector<ConvCase> convCases() {
       {{1, 16, 6, 20}, {16, 1, 2, 9}, {1, 16, 7, 11}, conv({1, 2}, {2, 1}, {2, 5}, {1, 5}, 16)},
       {{2, 8, 3, 2}, {8, 1, 5, 5}, {2, 8, 3, 2}, conv({1, 1}, {1, 1}, {2, 2}, {2, 2}, 8)},
       // a point, of tiles of channels, a different number each way
-      {{2, 48, 6, 6}, {64, 48, 1, 1}, {2, 64, 6, 6}, conv({1, 1}, {1, 1}, {0, 0}, {0, 0}, 1), true}};
+      {{2, 48, 6, 6}, {64, 48, 1, 1}, {2, 64, 6, 6}, conv({1, 1}, {1, 1}, {0, 0}, {0, 0}, 1), true},
+      // and with a weight that is larger than both activations
+      {{2, 40, 3}, {72, 40, 1}, {2, 72, 3}, conv({1}, {1}, {0}, {0}, 1), true},
+      {{3, 96, 1, 1}, {20, 96, 1, 1}, {3, 20, 1, 1}, conv({1, 1}, {1, 1}, {0, 0}, {0, 0}, 1), true},
+      {{2, 24, 2, 2}, {48, 24, 1, 1}, {2, 48, 1, 1}, conv({2, 2}, {1, 1}, {0, 0}, {0, 0}, 1)}};
 }
 
 TEST(Fast, convolutions) {
@@ -170,6 +175,27 @@ TEST(Fast, aConvolutionThatIsPlainLoopsSaysSo) {
   EXPECT_NE(noteOf(cropped, DType::f32).find("no negative padding"), std::string::npos);
   EXPECT_EQ(noteOf(usual, DType::f32), "");
   EXPECT_EQ(noteOf(usual, DType::f64), ""); // nothing else is to be expected
+}
+
+TEST(Fast, convolutionsOfOnePointAreProductsBeforeAvx512) {
+  auto methodOf = [](const char *kernel, Ints input, Ints weight, Ints output, int64_t stride, bool isLast) {
+    Call call{kernel, {random(DType::f32, input, 1), random(DType::f32, weight, 2)}, {Value({DType::f32, output})}};
+    call.attributes = with(with(windows({stride, stride}, {1, 1}, {0, 0}), "high", Ints{0, 0}), "groups", int64_t{1});
+    if (isLast)
+      call.attributes["channels_last"] = int64_t{1};
+    if (call.name == "conv_weight_grad")
+      call.attributes["kernel"] = Ints{1, 1};
+    auto prepared = registry(false).prepare(call.spec());
+    return prepared.ok() ? (*prepared)->method() : prepared.error().message;
+  };
+  const Ints few{2, 3, 3, 16}, many{2, 9, 9, 16}, weight{32, 16, 1, 1};
+  auto isProduct = [&](const std::string &method) { return method.rfind("as a product: ", 0) == 0; };
+  const bool isOlder = !cpu::hasAvx512();
+  EXPECT_EQ(isProduct(methodOf("conv_weight_grad", many, {2, 9, 9, 32}, weight, 1, true)), isOlder);
+  EXPECT_EQ(isProduct(methodOf("conv", few, weight, {2, 3, 3, 32}, 1, true)), isOlder);
+  EXPECT_FALSE(isProduct(methodOf("conv", many, weight, {2, 9, 9, 32}, 1, true))); // places are more than channels
+  EXPECT_FALSE(isProduct(methodOf("conv", few, weight, {2, 2, 2, 32}, 2, true)));  // not each place
+  EXPECT_FALSE(isProduct(methodOf("conv", {2, 16, 3, 3}, weight, {2, 32, 3, 3}, 1, false))); // a column is no channel
 }
 
 TEST(Fast, pools) {

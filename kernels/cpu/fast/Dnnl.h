@@ -55,6 +55,12 @@ private:
   const bool isFirst;
 };
 
+/// May oneDNN use it? Before, its products of bf16 are worth nothing, and its convolutions those of other layouts.
+inline bool hasAvx512() {
+  constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
 inline const dnnl::engine &cpuEngine() {
   static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   return engine;

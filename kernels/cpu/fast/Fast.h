@@ -98,6 +98,7 @@ void addFastMove(KernelRegistry &registry);
 void addFastGather(KernelRegistry &registry);
 void addFastMetrics(KernelRegistry &registry);
 void addFastConv(KernelRegistry &registry);
+void addPointConv(KernelRegistry &registry);
 void addFastDepthwiseLast(KernelRegistry &registry);
 void addFastPool(KernelRegistry &registry);
 void addFastPoolLast(KernelRegistry &registry);

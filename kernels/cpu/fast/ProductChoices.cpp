@@ -36,12 +36,6 @@ static std::vector<ProductChoice> choicesF32(const ProductShape &s) {
   return choices;
 }
 
-/// Whether oneDNN has products of bf16 that are worth asking for.
-static bool hasProductsOfBf16() {
-  constexpr auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
-}
-
 /// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Parts of a
 /// product have the same number of terms, hence the same bits.
 constexpr int64_t kLongTerms = 512;
@@ -56,7 +50,7 @@ std::vector<ProductChoice> choicesFor(const ProductShape &s) {
   const ProductChoice tiles{ProductMethod::tiles, ProductCut::own};
   if (areTilesFirst)
     choices.push_back(tiles);
-  if (s.type == DType::bf16 && hasProductsOfBf16()) {
+  if (s.type == DType::bf16 && hasAvx512()) {
     choices.push_back({ProductMethod::onednn, ProductCut::own});
     if (s.batch == 1)
       choices.push_back({ProductMethod::packed, ProductCut::own});
