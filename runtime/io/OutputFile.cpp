@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -105,6 +106,20 @@ static std::optional<int> descriptorOf(std::filesystem::path path) {
   return std::nullopt;
 }
 
+/// `path` with a longer name, of which the beginning is left where else it would be too long; no letter of UTF-8 is
+/// cut.
+static std::string besideOf(const std::string &path, const std::string &suffix) {
+  std::string name = fileNameOf(path);
+  const size_t room = NAME_MAX - suffix.size();
+  if (name.size() > room) {
+    size_t end = room;
+    while (end > 1 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80)
+      --end;
+    name.resize(end);
+  }
+  return path.substr(0, path.size() - fileNameOf(path).size()) + name + suffix;
+}
+
 Result<OutputFile> OutputFile::create(const std::string &path) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return makeError(Code::usage, 810, "\"" + path + "\" is no file name");
@@ -117,10 +132,12 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
   // The rename at the end would put a regular file in its place.
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     return makeError(Code::io, 825, "\"" + path + "\" is not a regular file");
+  if (fileNameOf(path).size() > NAME_MAX)
+    return errnoError(Code::io, 812, "cannot create", path, ENAMETOOLONG);
   OutputFile file;
   file.target = path;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    file.temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    file.temporary = besideOf(path, ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt));
     Blocking here("creating", path);
     if (int errnum = file.createTemporary(); errnum != EEXIST)
       return errnum == 0 ? Result<OutputFile>(std::move(file))
@@ -290,6 +307,10 @@ Status writeFileAtomically(const std::string &path, std::string_view bytes) {
     return writeToSpecialFile(path, bytes);
   if (auto fd = descriptorOf(path))
     return toStatus(writeOn(*fd, bytes), path);
+  return replaceFile(path, bytes);
+}
+
+Status replaceFile(const std::string &path, std::string_view bytes) {
   auto file = OutputFile::create(path);
   if (!file)
     return file.error();

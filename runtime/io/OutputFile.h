@@ -63,8 +63,10 @@ bool isTemporary(std::string_view name);
 /// Is the file what OutputFile::create left when its process was killed? Who writes one holds a lock on it, as long as
 /// it is open: of whatever machine or container the process is, what is locked is not.
 bool isLeftover(const std::string &path);
-/// Replaces `path` by a file of these bytes, as an OutputFile does; a device, a FIFO or a socket is written to, and
-/// so is what this process has open (/dev/stdout). Errors: io.
+/// Replaces `path` by a file of these bytes, as an OutputFile does. Errors: io; what is there is no regular file.
+Status replaceFile(const std::string &path, std::string_view bytes);
+/// The same of what people name: a device, a FIFO or a socket is written to, and so is what this process has open
+/// (/dev/stdout). A FIFO is waited for until somebody reads it, as by any program. Errors: io.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 /// Could writeFileAtomically write `path`? Tried before what takes long. Errors: io.
 Status checkReplaceable(const std::string &path);

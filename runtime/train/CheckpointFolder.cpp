@@ -72,12 +72,22 @@ static bool isCheckpointName(const std::string &name) {
 /// What stands beside a checkpoint while it is being written, replaced or removed.
 constexpr const char *kPassing[] = {".tmp", ".old", ".removed"};
 
+/// What is set aside is called so, from the second on with a number.
+constexpr const char *kAside = ".abandoned";
+
 /// NAME of "NAME`suffix`", if that is a checkpoint's.
 static std::optional<std::string> nameBefore(const std::string &file, const std::string &suffix) {
   if (file.size() <= suffix.size() || file.compare(file.size() - suffix.size(), suffix.size(), suffix) != 0)
     return std::nullopt;
   std::string name = file.substr(0, file.size() - suffix.size());
   return isCheckpointName(name) ? std::optional<std::string>(name) : std::nullopt;
+}
+
+bool isCheckpoint(const std::string &file) { return isCheckpointName(file.substr(0, file.find(kAside))); }
+
+bool isPassing(const std::string &file) {
+  return std::any_of(std::begin(kPassing), std::end(kPassing),
+                     [&](const char *suffix) { return nameBefore(file, suffix).has_value(); });
 }
 
 Result<std::vector<std::string>> listSteps(const std::string &out) {
@@ -158,9 +168,9 @@ static int renamed(const std::string &from, const std::string &to) {
 
 /// Where what is set aside of checkpoint `name` goes.
 std::string CheckpointFolder::aside(const std::string &name) const {
-  std::string free = at(name) + ".abandoned";
+  std::string free = at(name) + kAside;
   for (int i = 2; exists(free); ++i)
-    free = at(name) + ".abandoned-" + std::to_string(i);
+    free = at(name) + kAside + "-" + std::to_string(i);
   return free;
 }
 
@@ -327,20 +337,12 @@ Status CheckpointFolder::recover() {
   return Status::success();
 }
 
-/// Whether `file` in a run's folder is a checkpoint, or one that is on its way or set aside.
-static bool isOfRun(const std::string &file) {
-  bool beside = false;
-  for (const char *suffix : kPassing)
-    beside |= nameBefore(file, suffix).has_value();
-  size_t aside = file.find(".abandoned");
-  return beside || isCheckpointName(file.substr(0, aside));
-}
-
 Status CheckpointFolder::clear() {
   auto names = namesIn(out);
   if (!names)
     return names.error();
-  names->erase(std::remove_if(names->begin(), names->end(), [](const auto &name) { return !isOfRun(name); }),
+  names->erase(std::remove_if(names->begin(), names->end(),
+                              [](const auto &name) { return !isCheckpoint(name) && !isPassing(name); }),
                names->end());
   for (const std::string &name : *names) {
     auto foreign = foreignIn(at(name));

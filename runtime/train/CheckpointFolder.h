@@ -22,6 +22,11 @@
 
 namespace zc::train {
 
+/// Whether a run's file of this name is a checkpoint, whole, set aside or not; and whether it is one that is being made
+/// or on its way out, which the next run puts in order.
+bool isCheckpoint(const std::string &file);
+bool isPassing(const std::string &file);
+
 /// The folders step-K in `out`, newest first, whole or not. A folder that is not there has none. Errors: io.
 Result<std::vector<std::string>> listSteps(const std::string &out);
 /// The same with "final" and "best" where their manifests put them; first, where those cannot be read. Errors: io.

@@ -6,6 +6,7 @@
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/EvalLoss.h"
 #include "runtime/train/OutputTable.h"
+#include "runtime/train/RunFolder.h"
 #include "runtime/train/Session.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ protected:
   Status share(Communicator &communicator) override;
   /// Only several processes share one.
   std::string flight() const override {
-    return summary.out.empty() || ranks.isWhole() ? std::string() : summary.out + "/.flight-eval";
+    return summary.out.empty() || ranks.isWhole() ? std::string() : summary.out + "/" + kEvaluationFlight;
   }
 
 private:
@@ -73,6 +74,7 @@ Status Evaluation::open() {
   if (!options.out.empty()) {
     ZC_RETURN_IF_ERROR(io::makeFolder(options.out));
     ZC_RETURN_IF_ERROR(io::checkWritable(options.out));
+    ZC_RETURN_IF_ERROR(io::OutputFile::create(options.out + "/" + kEvaluationFile).status());
   }
   if (!options.outputs.empty()) {
     auto table = OutputTable::create(plan, scope.extent, options.outputs);
@@ -246,7 +248,7 @@ Result<EvalReport> evaluate(const planpb::Plan &plan, const EvalOptions &options
   if (run.scope.hasLoss() && run.report.leftOut > 0)
     observer.warning(run.scope.textOfLeftOut());
   if (!options.out.empty())
-    ZC_RETURN_IF_ERROR(io::writeFileAtomically(options.out + "/eval.json", toJson(run.report) + "\n"));
+    ZC_RETURN_IF_ERROR(io::replaceFile(options.out + "/" + kEvaluationFile, toJson(run.report) + "\n"));
   return std::move(run.report);
 }
 

@@ -350,8 +350,12 @@ Error broken(const std::string &path, const std::string &why) {
 /// The file's text. What is not there is a checkpoint that never was whole; what cannot be read may be one.
 Result<std::string> readText(const std::string &folder, const std::string &path) {
   struct stat info = {};
-  if (::stat(folder.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
-    return io::errnoError(Code::badInput, 927, "cannot open", folder, errno);
+  if (::stat(folder.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    Error error = io::errnoError(Code::badInput, 927, "cannot open", folder, errno);
+    if (::lstat(folder.c_str(), &info) == 0)
+      error.help = "it is a symbolic link to what is not there: bring that back, or remove the link";
+    return error;
+  }
   if (::lstat(path.c_str(), &info) != 0)
     return errno == ENOENT || errno == ENOTDIR ? broken(path, "it has no manifest")
                                                : io::errnoError(Code::io, 928, "cannot read", path, errno);

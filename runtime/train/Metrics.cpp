@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace zc::train {
@@ -91,7 +92,7 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
     begun.resize(std::min(begun.size(), begun.find(",\"val_loss\":"))); // of an evaluation on other data
     kept.resize(last);
   }
-  ZC_RETURN_IF_ERROR(io::writeFileAtomically(path, kept));
+  ZC_RETURN_IF_ERROR(io::replaceFile(path, kept));
   this->path = path;
   return openToAppend();
 }
@@ -103,11 +104,16 @@ Status MetricsFile::openToAppend() {
   return Status::success();
 }
 
+bool MetricsFile::isGone() const {
+  struct stat info = {};
+  return fd.isOpen() && ::fstat(fd.get(), &info) == 0 && info.st_nlink == 0;
+}
+
 Status MetricsFile::putBack() {
   auto text = readFile("/proc/self/fd/" + std::to_string(fd.get()), uint64_t(1) << 32);
   if (!text)
     return text.error();
-  ZC_RETURN_IF_ERROR(io::writeFileAtomically(path, *text));
+  ZC_RETURN_IF_ERROR(io::replaceFile(path, *text));
   return openToAppend();
 }
 

@@ -67,6 +67,8 @@ public:
   /// the evaluation of the next record, which is of its step. Errors: io.
   Status open(const std::string &path, int64_t lastStep, bool completes = false);
   void append(const StepRecord &record);
+  /// Whether somebody has removed the file: its lines would be lost.
+  bool isGone() const;
   /// The same lines under the same name again, where somebody has removed the file. Errors: io.
   Status putBack();
   int failure() const { return errnum; } ///< errno, 0: none

@@ -211,7 +211,7 @@ Status Profile::writePage(const std::string &path) const {
   for (size_t at = 0; (at = json.find('<', at)) != std::string::npos;)
     json.replace(at, 1, "\\u003c");
   const std::string_view mark = "@PROFILE@";
-  return io::writeFileAtomically(path, page.replace(page.find(mark), mark.size(), json));
+  return io::replaceFile(path, page.replace(page.find(mark), mark.size(), json));
 }
 
 } // namespace zc::train

@@ -49,7 +49,7 @@ Status Recording::writeTrace(const planpb::Plan &plan, const RunOptions &options
       if (options.trace.contains(event.step))
         spans.push_back({each.rank, event.section, event.index, event.step, event.micro, double(event.begin) / 1e3,
                          double(event.end - event.begin) / 1e3});
-  return spans.empty() ? Status::success() : io::writeFileAtomically(path, chromeTrace(plan, spans));
+  return spans.empty() ? Status::success() : io::replaceFile(path, chromeTrace(plan, spans));
 }
 
 std::vector<TraceEvent> Recording::eventsOfFirst(const StepRange &steps) const {

@@ -199,7 +199,7 @@ Status Run::settle() {
       tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
            std::to_string(summary.steps) + " is left to do");
   }
-  return metrics.open(folder.name() + "/metrics.jsonl", summary.firstStep - 1, owesEvaluation());
+  return metrics.open(folder.name() + "/" + kMetricsFile, summary.firstStep - 1, owesEvaluation());
 }
 
 Status Run::remakeFolder() {

@@ -55,7 +55,7 @@ protected:
   Status open() override;
   /// The other ranks learn the folder and the checkpoint.
   Status share(Communicator &communicator) override;
-  std::string flight() const override { return summary.out + "/.flight"; }
+  std::string flight() const override { return summary.out + "/" + kFlight; }
 
 private:
   Status prepareAll();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
@@ -16,6 +17,38 @@
 namespace zc::train {
 
 namespace fs = std::filesystem;
+
+std::string traceFile(int rank) { return rank == 0 ? "trace.json" : "trace-" + std::to_string(rank) + ".json"; }
+std::string crashFile(int rank) { return "crash-rank-" + std::to_string(rank) + ".txt"; }
+
+/// Whether it is one that a process of another rank than 0 writes.
+static bool isOfLaterRank(const std::string &name) {
+  const size_t digits = name.find_first_of("0123456789");
+  const int rank = digits == std::string::npos ? 0 : std::atoi(name.c_str() + digits);
+  return rank > 0 && (name == traceFile(rank) || name == crashFile(rank));
+}
+
+std::vector<std::string> filesOfTraining(const std::string &out, bool replacesCheckpoints) {
+  std::vector<std::string> files;
+  for (const std::string &name : {std::string(kMetricsFile), std::string(kProfilePage), std::string(kRecorderDump),
+                                  std::string(kLock), std::string(kFlight), traceFile(0), crashFile(0)})
+    files.push_back(out + "/" + name);
+  std::error_code failure;
+  for (fs::directory_iterator entry(out, failure), end; !failure && entry != end; entry.increment(failure)) {
+    const std::string name = entry->path().filename();
+    if (io::isLeftover(entry->path()) || isPassing(name) || isOfLaterRank(name) ||
+        (replacesCheckpoints && isCheckpoint(name)))
+      files.push_back(entry->path().string());
+  }
+  return files;
+}
+
+std::vector<std::string> filesOfEvaluation(const std::string &out) {
+  std::vector<std::string> files;
+  for (const char *name : {kEvaluationFile, kRecorderDump, kEvaluationFlight})
+    files.push_back(out + "/" + name);
+  return files;
+}
 
 /// Who holds a lock writes into it, for others to read; it is only said.
 static void sign(int lock) {
@@ -37,7 +70,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
   ZC_RETURN_IF_ERROR(io::makeFolder(path));
   RunFolder folder;
   folder.path = path;
-  std::string name = path + "/.lock";
+  std::string name = path + "/" + kLock;
   Blocking here("locking", name);
   std::error_code failed;
   if (fs::exists(path + "/" + kManifestFile, failed)) // whoever goes on with its run removes it one day
@@ -45,7 +78,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                      "give another --out; --resume " + path + " goes on from it");
   folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!folder.lock.isOpen())
-    return io::errnoError(Code::io, 930, "cannot write into", path, errno);
+    return io::errnoError(Code::io, 930, "cannot open", name, errno);
   if (::flock(folder.lock.get(), LOCK_EX | LOCK_NB) != 0)
     return errno == EWOULDBLOCK
                ? makeError(Code::usage, 931,
@@ -54,6 +87,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                : io::errnoError(Code::io, 939, "cannot lock", path, errno);
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
+  ZC_RETURN_IF_ERROR(io::OutputFile::create(path + "/" + kMetricsFile).status()); // before anything is removed
   // No other run is here, but an evaluation or an export may be writing into the folder, which take no lock.
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
     std::error_code ignored;
@@ -67,7 +101,7 @@ bool RunFolder::isGone() const {
   struct stat mine = {}, there = {};
   if (!lock.isOpen() || ::fstat(lock.get(), &mine) != 0)
     return false;
-  if (::stat((path + "/.lock").c_str(), &there) != 0)
+  if (::stat((path + "/" + kLock).c_str(), &there) != 0)
     return errno == ENOENT || errno == ENOTDIR; // what does not answer may be there
   return mine.st_dev != there.st_dev || mine.st_ino != there.st_ino;
 }
@@ -84,7 +118,7 @@ Status checkFresh(const std::string &out) {
   if (!checkpoints)
     return checkpoints.error();
   std::error_code ignored;
-  std::string metrics = out + "/metrics.jsonl";
+  std::string metrics = out + "/" + kMetricsFile;
   auto bytes = fs::file_size(metrics, ignored);
   if (checkpoints->empty() && (ignored || bytes == 0))
     return Status::success();

@@ -5,7 +5,24 @@
 #include "runtime/plan/plan.pb.h"
 #include "runtime/train/Options.h"
 
+#include <string>
+#include <vector>
+
 namespace zc::train {
+
+/// What runs write into their folder beside checkpoints.
+constexpr const char *kMetricsFile = "metrics.jsonl", *kEvaluationFile = "eval.json", *kProfilePage = "profile.html";
+constexpr const char *kRecorderDump = "flight-recorder.json";
+constexpr const char *kLock = ".lock";
+constexpr const char *kFlight = ".flight", *kEvaluationFlight = ".flight-eval"; ///< where processes share recorders
+/// Those of each process, by its first rank.
+std::string traceFile(int rank);
+std::string crashFile(int rank);
+
+/// Paths in `out` that a training writes, there or not, and those of what is there that it replaces or sweeps;
+/// checkpoints themselves where it `replacesCheckpoints`.
+std::vector<std::string> filesOfTraining(const std::string &out, bool replacesCheckpoints);
+std::vector<std::string> filesOfEvaluation(const std::string &out);
 
 /// The folder of a run, held alone: a second run in it is refused while this object lives.
 class RunFolder {

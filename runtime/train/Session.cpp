@@ -10,6 +10,7 @@
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/train/RunFolder.h"
 
 #include <algorithm>
 #include <chrono>
@@ -213,7 +214,7 @@ Status Session::record(bool create) {
   if (!opened)
     return opened.error();
   recorder = std::move(*opened);
-  std::string dump = (summary.out.empty() ? "." : summary.out) + "/flight-recorder.json";
+  std::string dump = (summary.out.empty() ? "." : summary.out) + "/" + kRecorderDump;
   if (isShared || ranks.isWhole())
     watchdog.observe(*recorder, std::move(dump));
   return Status::success();

@@ -437,7 +437,7 @@ void profile(Run &run) {
   if (run.ranks.firstRank() != 0)
     return;
   run.report.profile = profile.text();
-  if (Status written = profile.writePage(run.summary.out + "/profile.html"); !written.ok())
+  if (Status written = profile.writePage(run.summary.out + "/" + kProfilePage); !written.ok())
     run.observer.warning("the profile's page is missing: " + written.error().message);
 }
 
@@ -452,10 +452,15 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   run.memory.fill(run.report);
   if (std::string excess = run.memory.look(); !excess.empty()) // of the last save
     observer.warning(excess);
+  if (run.metrics.isGone()) {
+    Status put = run.metrics.putBack();
+    observer.warning(std::string(kMetricsFile) +
+                     " was removed while the run went on: " + (put.ok() ? "it is there again" : put.error().message));
+  }
   if (run.metrics.failure() != 0)
-    observer.warning(std::string("metrics.jsonl is incomplete: ") + std::strerror(run.metrics.failure()));
-  std::string trace = ranks.firstRank() == 0 ? "/trace.json" : "/trace-" + std::to_string(ranks.firstRank()) + ".json";
-  if (Status written = run.recording.writeTrace(plan, options, run.summary.out + trace); !written.ok())
+    observer.warning(std::string(kMetricsFile) + " is incomplete: " + std::strerror(run.metrics.failure()));
+  const std::string trace = run.summary.out + "/" + traceFile(ranks.firstRank());
+  if (Status written = run.recording.writeTrace(plan, options, trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
   run.watchdog.stop();
   if (options.profile && options.profile.last >= run.summary.firstStep)

@@ -153,7 +153,7 @@ void Watchdog::fire(const std::string &why) {
     // The folder may lie where nothing answers any more.
     auto written = std::make_shared<Status>();
     bool inTime = finishesWithin(
-        2, [written, name = file, text = recorder->toJson()] { *written = io::writeFileAtomically(name, text); });
+        2, [written, name = file, text = recorder->toJson()] { *written = io::replaceFile(name, text); });
     error.note = !inTime         ? "the flight recorder could not be written: \"" + file + "\" does not answer"
                  : written->ok() ? "the last collectives of every rank are in \"" + file + "\""
                                  : "the flight recorder could not be written: " + written->error().message;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run's folders: resuming, replacing, checkpoints, what may not be overwritten. Usage: cli_folders.py ZERO_RUN WRITE_PLAN"""
-import fcntl, json, os, resource, shutil, signal, subprocess, time
+import fcntl, json, os, re, resource, shutil, signal, subprocess, time
 
 from zero_run import ZERO_RUN, ZeroRunTest, main, run
 
@@ -179,6 +179,40 @@ class Folders(ZeroRunTest):
         self.assertEqual(run("export", "out", "--safetensors", "x y.safetensors", cwd=self.dir)[0], 0)
         self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}, before)
 
+    def test_names_of_a_run_that_are_no_files(self):
+        """Told before anything is removed or computed; what is only beside the result is a warning. A FIFO keeps nobody."""
+        self.succeeds(self.train("--save-every", 2))
+        out, checkpoints = self.dir / "out", ["final", "step-2", "step-4"]
+        for make, says in ((os.mkdir, "is a directory"), (os.mkfifo, "is not a regular file")):
+            (out / "metrics.jsonl").unlink()
+            make(out / "metrics.jsonl")
+            for flags in (("--overwrite",), ("--resume", "auto"), ("--resume", out / "step-2")):
+                self.expect(6, f'out/metrics.jsonl" {says}', self.train(*flags, steps=6))
+                self.assertEqual(sorted(path.name for path in out.iterdir() if path.name[0] in "fs"), checkpoints)
+            (out / "metrics.jsonl").rmdir() if make == os.mkdir else (out / "metrics.jsonl").unlink()
+            (out / "metrics.jsonl").touch()
+            evaluated = self.dir / f"eval-{make.__name__}"
+            evaluated.mkdir()
+            make(evaluated / "eval.json")
+            result = run("eval", self.dir / "eval.plan", "--data", self.dir / "data.safetensors", "--out", evaluated)
+            self.expect(6, f'eval.json" {says}', result)
+            self.assertNotIn("evaluating", result[2])
+        os.mkfifo(out / "trace.json")
+        code, _, err = self.train("--trace", "1:1", "--overwrite", "--quiet")
+        self.assertEqual((code, len(re.findall("is missing: .* is not a regular file", err))), (0, 1), err)
+        (self.dir / "locked/.lock").mkdir(parents=True)
+        self.expect(6, 'cannot open ".*locked/.lock": is a directory', self.train(out="locked"))
+        (self.dir / "linked").mkdir()
+        (self.dir / "linked/final").symlink_to("nowhere")
+        self.expect(3, "no such file(.|\n)*a symbolic link to what is not there", self.train("--resume", "auto", out="linked"))
+
+    def test_names_as_long_as_can_be(self):
+        self.succeeds(self.train())
+        for name in ("x" * 255, "\u4e16" * 85):
+            self.assertEqual(run("export", self.dir / "out", "--safetensors", self.dir / name)[0], 0)
+            self.succeeds(self.train("--resume", "auto", "--quiet", out=name[:len(name) // 2]))
+        self.expect(6, "file name too long", run("export", self.dir / "out", "--safetensors", self.dir / ("x" * 256)))
+
     def test_a_working_folder_that_was_removed(self):
         gone = self.dir / "gone"
         gone.mkdir()
@@ -215,7 +249,7 @@ class Folders(ZeroRunTest):
     def test_what_a_run_replaces_or_sweeps_is_no_input(self):
         """All that it writes under a name of its own, what it sweeps of another run's remains, and the folder in a file's place."""
         tokens, data, out = bytes(range(4)) * 64, (self.dir / "data.safetensors").read_bytes(), self.dir / "mine"
-        files = {name: tokens for name in ("metrics.jsonl", "trace.json", "profile.html", "flight-recorder.json", "crash-rank-0.txt", ".lock", "x.tmp-4194305-2")}
+        files = {name: tokens for name in ("metrics.jsonl", "trace.json", "trace-1.json", "profile.html", "flight-recorder.json", "crash-rank-0.txt", ".lock", "x.tmp-4194305-2")}
         files |= {f"{name}/d.safetensors": data for name in ("step-7.tmp", "step-7.removed", "final.old", "best.tmp")}
         for name, content in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -228,10 +262,12 @@ class Folders(ZeroRunTest):
             self.expect(2, "would overwrite the input", self.train(out=name))
             self.assertEqual((self.dir / name).read_bytes(), before)
         # What only lies beside is nobody's business.
-        (self.dir / "beside").mkdir()
-        (self.dir / "beside/step-one.safetensors").write_bytes(data)
-        code, _, err = run(self.dir / "tiny.plan", "--data", self.dir / "beside/step-one.safetensors", "--steps", 1, "--out", self.dir / "beside")
-        self.assertEqual(code, 0, err)
+        for name in ("step-one.safetensors", "step-one.tmp/d.safetensors", "crash-rank-none.safetensors"):
+            (self.dir / "beside" / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.dir / "beside" / name).write_bytes(data)
+            code, _, err = run(self.dir / "tiny.plan", "--data", self.dir / "beside" / name, "--steps", 1, "--out", self.dir / "beside", "--overwrite")
+            self.assertEqual(code, 0, err)
+            self.assertTrue((self.dir / "beside" / name).exists())
 
     def test_an_evaluation_overwrites_nothing_it_reads(self):
         """Refused by the file, whatever it is called; outputs that are one file as well."""
@@ -277,6 +313,15 @@ class Folders(ZeroRunTest):
         self.assertEqual(process.returncode, 6, err)
         self.assertRegex(err, "another run is writing into(.|\n)*was removed while the run went on")
         self.assertEqual([path.name for path in (self.dir / "out").iterdir()], [".lock"])
+
+    def test_metrics_that_are_removed_while_a_run_goes_on(self):
+        process = self.start(steps=6, fault="step.begin@step=3:delay=2s")
+        self.wait_for(self.has_steps(2))
+        (self.dir / "out/metrics.jsonl").unlink()
+        _, err = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("warning: metrics.jsonl was removed while the run went on: it is there again", err)
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2, 3, 4, 5, 6])
 
     def test_one_run_per_folder(self):
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps",

@@ -35,7 +35,7 @@ class ZeroRunTest(unittest.TestCase):
     def start(self, *more, steps=100000000, out="out", fault=""):
         """Runs on beside the test."""
         process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", str(steps), "--out",
-                                    self.dir / out, "--quiet", *map(str, more)], stderr=subprocess.PIPE, text=True,
+                                    self.dir / out, "--quiet", *map(str, more)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, "ZERO_FAULT": fault})
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)

@@ -4,7 +4,6 @@
 #include "runtime/data/TokenFile.h"
 #include "runtime/io/FileKind.h"
 #include "runtime/io/Folder.h"
-#include "runtime/io/OutputFile.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
 
@@ -52,33 +51,16 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
   return inputs;
 }
 
-/// What a training removes from its folder, or puts others in the place of, of what it finds there: beside checkpoints
-/// (runtime/train/CheckpointFolder.h) always, these themselves if it begins anew or goes on.
-static bool isReplaced(const std::string &name, bool checkpointsToo) {
-  auto isCheckpoint = [](const std::string &each) {
-    return each == "final" || each == "best" || each.compare(0, 5, "step-") == 0;
-  };
-  for (const char *suffix : {".tmp", ".old", ".removed"})
-    if (size_t at = name.rfind(suffix); at != std::string::npos && name.substr(at) == suffix)
-      return isCheckpoint(name.substr(0, at));
-  return name.compare(0, 11, "crash-rank-") == 0 ||
-         (checkpointsToo && isCheckpoint(name.substr(0, name.find(".abandoned"))));
-}
-
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
   bool trains = flags.command == Flags::Command::train;
   std::vector<NamedPath> outputs = {{"--outputs", flags.outputs}};
   std::string out = trains ? train::outputFolder(flags.run, plan) : flags.run.out;
   if (out.empty())
     return outputs;
-  for (const char *name : {"metrics.jsonl", "trace.json", "profile.html", "eval.json", "flight-recorder.json", ".lock"})
-    outputs.push_back({"--out", out + "/" + name});
-  const bool checkpointsToo = flags.run.overwrite || !flags.run.resume.empty();
-  std::error_code failure;
-  if (trains)
-    for (fs::directory_iterator entry(out, failure), end; !failure && entry != end; entry.increment(failure))
-      if (io::isLeftover(entry->path()) || isReplaced(entry->path().filename(), checkpointsToo))
-        outputs.push_back({"--out", entry->path().string()});
+  const bool replacesCheckpoints = flags.run.overwrite || !flags.run.resume.empty();
+  for (const std::string &file :
+       trains ? train::filesOfTraining(out, replacesCheckpoints) : train::filesOfEvaluation(out))
+    outputs.push_back({"--out", file});
   outputs.push_back({"--out", out, /*isShared=*/true});
   return outputs;
 }

@@ -57,7 +57,7 @@ void dieWithParent() {
 static char crashFile[PATH_MAX];
 
 static void onCrash(int number) {
-  int file = ::open(crashFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int file = ::open(crashFile, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666); // or a FIFO would keep it
   if (file >= 0) {
     void *frames[64];
     ::backtrace_symbols_fd(frames, ::backtrace(frames, 64), file);

@@ -37,7 +37,7 @@ static Status trainRanks(const Flags &flags, const planpb::Plan &plan, RankGroup
   ZC_RETURN_IF_ERROR(readLinks(options));
   Progress progress(flags, first);
   train::RunControl control = controlOf(flags, ranks);
-  traceCrashes(outputFolder(flags.run, plan) + "/crash-rank-" + std::to_string(first) + ".txt");
+  traceCrashes(outputFolder(flags.run, plan) + "/" + train::crashFile(first));
   auto report = train::train(plan, options, control, progress);
   progress.close();
   if (!report)
