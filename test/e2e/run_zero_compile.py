@@ -354,6 +354,16 @@ def to_stdout():
         raise Case(f"over a limit of size: {done.returncode}: {done.stderr.decode()}")
 
 
+def small_stacks():
+    """Where more is allowed than the limit is, more is taken; where not, it is refused instead of a crash in the middle."""
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    for soft, most, code in ((64 << 10, hard, 0), (64 << 10, 64 << 10, BUDGET)):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft, most))
+        done = subprocess.run([suite.bin / "zero-compile", MODEL, "--dry-run"], preexec_fn=limit, capture_output=True, text=True, timeout=600)
+        if done.returncode != code or ("ulimit -s" in done.stderr) != (code == BUDGET):
+            raise Case(f"{soft} of {most}: {done.returncode}: {done.stderr}")
+
+
 def closed_streams():
     """Begun with its standard streams closed a program writes the files that it writes else: none takes the place of a stream."""
     plan, dumps = suite.dir / "streams.plan", suite.dir / "streams-phases"
@@ -456,6 +466,6 @@ suite.run(COMMAND_LINES + FILES + [("options of other rules", options_of_other_r
 suite.run([(f"stop at {phase}", lambda p=phase: stop_at(p)) for phase in PHASES] +
           [(f"{phase} pass by pass", lambda p=phase: alone(p)) for phase in ALONE] +
           [("grad pipeline alone", grad_alone), ("back to the plan", back_to_plan), ("dry run", dry_run), ("help", help_texts),
-           ("stdout", to_stdout), ("closed streams", closed_streams), ("zero-translate's output", translated), ("tables alone", tables_alone), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
+           ("stdout", to_stdout), ("closed streams", closed_streams), ("small stacks", small_stacks), ("zero-translate's output", translated), ("tables alone", tables_alone), ("flags of MLIR", flags_of_mlir), ("parameters as JSON", parameters_as_json), ("--matmul-precision ieee", ieee_is_as_without), ("--matmul-precision tf32", tf32_is_of_gpus),
            ("memory per node", memory_per_node)])
 suite.finish()

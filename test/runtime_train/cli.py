@@ -327,6 +327,15 @@ class CommandLine(ZeroRunTest):
         self.assertRegex(err, "need 268435456 bytes of addresses more than ulimit -v leaves, which is 307200000")
         self.assertEqual(run("--version", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))[0], 0)
 
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ, "a sanitizer needs more")
+    def test_stacks_of_any_size(self):
+        """Too little for anything where only that is allowed, and else no matter: threads of 100 GiB would not start."""
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        for soft, most in ((64 << 10, hard), (1 << 20, 1 << 20), (100 << 30 if hard == resource.RLIM_INFINITY else hard, hard)):
+            self.succeeds(self.train("--overwrite", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (soft, most))))
+        self.expect(5, r"a stack may have 64.00 KiB \(ulimit -s\), but 512.00 KiB are needed",
+                    self.train(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10))))
+
     def test_no_thread_can_be_started(self):
         """ulimit -u counts what all processes of a user have; root is told no such limit. (The search for leaks would need a thread.)"""
         other = {"user": 54321, "group": 54321, "extra_groups": []} if os.getuid() == 0 else {}

@@ -4,14 +4,13 @@
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
+#include "runtime/base/Program.h"
 #include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 
 #include <climits>
-#include <exception>
 #include <malloc.h>
-#include <new>
 #include <unistd.h>
 
 using namespace zc;
@@ -99,15 +98,9 @@ static Status run(const Flags &flags) {
   return flags.explainsOnly ? Status::success() : printCompiled(flags);
 }
 
-static Status guarded(int argc, char **argv) {
-  try {
-    Result<Flags> flags = parseFlags(argc, argv);
-    return flags ? run(*flags) : Status(flags.error());
-  } catch (const std::bad_alloc &) {
-    return makeError(Code::budget, 124, "out of memory while compiling");
-  } catch (const std::exception &exception) {
-    return makeError(Code::internal, 125, exception.what(), "", "this is a defect of zero-compile; please report it");
-  }
+static Status start(int argc, char **argv) {
+  Result<Flags> flags = parseFlags(argc, argv);
+  return flags ? run(*flags) : Status(flags.error());
 }
 
 int main(int argc, char **argv) {
@@ -115,7 +108,7 @@ int main(int argc, char **argv) {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_TOP_PAD, 64 << 20);
   guardStandardStreams();
-  Status status = guarded(argc, argv);
+  Status status = runGuarded("zero-compile", [&] { return start(argc, argv); });
   if (status.ok())
     return 0;
   tell(render(status.error()) + "\n");

@@ -1,5 +1,6 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Program.h"
 #include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
@@ -7,9 +8,6 @@
 #include "tools/zero-run/Progress.h"
 
 #include <cstdlib>
-#include <exception>
-#include <new>
-#include <system_error>
 
 using namespace zc;
 using namespace zc::run;
@@ -40,29 +38,19 @@ static Status dispatch(const Flags &flags) {
   return Status::success();
 }
 
-static Status guarded(int argc, char **argv) {
-  try {
-    if (const char *faults = std::getenv("ZERO_FAULT"))
-      ZC_RETURN_IF_ERROR(setFailpoints(faults));
-    auto flags = parseFlags(argc, argv);
-    if (flags && flags->noCore)
-      leaveNoCore();
-    return flags ? dispatch(*flags) : Status(flags.error());
-  } catch (const std::bad_alloc &) {
-    return makeError(Code::budget, 968, "out of memory");
-  } catch (const std::exception &exception) {
-    auto *error = dynamic_cast<const std::system_error *>(&exception);
-    if (error && error->code() == std::errc::resource_unavailable_try_again)
-      return makeError(Code::budget, 975, std::string("cannot start a thread: ") + error->what(), "",
-                       "see ulimit -u, ulimit -v and the control group's pids.max");
-    return makeError(Code::internal, 969, exception.what(), "", "this is a defect of zero-run; please report it");
-  }
+static Status start(int argc, char **argv) {
+  if (const char *faults = std::getenv("ZERO_FAULT"))
+    ZC_RETURN_IF_ERROR(setFailpoints(faults));
+  auto flags = parseFlags(argc, argv);
+  if (flags && flags->noCore)
+    leaveNoCore();
+  return flags ? dispatch(*flags) : Status(flags.error());
 }
 
 int main(int argc, char **argv) {
   guardStandardStreams();
   waitBriefly(argv);
-  Status status = guarded(argc, argv);
+  Status status = runGuarded("zero-run", [&] { return start(argc, argv); });
   if (status.ok())
     return 0;
   if (!status.error().message.empty()) // else it has been said, here or by another rank
