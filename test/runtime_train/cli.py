@@ -218,6 +218,11 @@ class CommandLine(ZeroRunTest):
         self.expect(2, "--comm inproc", self.train("-n", 2, env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}))
         # Threads are threads, whatever a batch script's environment says.
         self.succeeds(self.train("-n", 2, env={"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}))
+        for half, lacks in (({"WORLD_SIZE": "2"}, "RANK"), ({"RANK": "1"}, "WORLD_SIZE"), ({"PMI_SIZE": "2"}, "PMI_RANK")):
+            self.expect(2, f"the environment says .* but no {lacks}", self.train(env=half))
+            self.succeeds(self.train("-n", 2, "--overwrite", env=half))
+        for half in ({"WORLD_SIZE": "1"}, {"RANK": "admiral"}, {"SLURM_NTASKS": "4"}):  # says of no other process
+            self.succeeds(self.train("--overwrite", env=half))
 
     @unittest.skipUnless((pathlib.Path(ZERO_RUN).parent / "libzc_mpi.so").exists(), "built without MPI")
     def test_launchers_that_mpi_does_not_know(self):
@@ -236,7 +241,7 @@ class CommandLine(ZeroRunTest):
         (self.dir / "hosts").write_text("# two machines\na slots=4\n\nb:1  # small\n")
         self.expect(10, "for 2 ranks but --hosts gives 5", self.train("--hosts", self.dir / "hosts"))
         self.expect(10, "for 2 ranks but --hosts gives 6", self.train("-n", 3, "--hosts", "a,b"))
-        for bad in ("", "a:0", "a:x", "-x:2"):
+        for bad in ("", "a:0", "a:x", "-x:2", "nowhere/hosts"):
             self.expect(2, "is no host", self.train(f"--hosts={bad},"))
 
     def test_hosts_without_mpirun(self):

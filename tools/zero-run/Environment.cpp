@@ -25,8 +25,21 @@ std::optional<int> numberIn(const char *text) {
 
 std::string setting(const char *name) { return std::string(name) + "=" + std::getenv(name); }
 
-Result<std::optional<LaunchedRank>> read(const Launcher &launcher) {
+/// Half of a pair leaves open which rank this is, unless it is a number of one rank, or none at all.
+Status checkHalf(const char *has, const char *lacks, bool isSize) {
+  const std::optional<int> number = numberIn(std::getenv(has));
+  if (!number || (isSize && *number == 1))
+    return Status::success();
+  return makeError(Code::usage, 968,
+                   "the environment says " + setting(has) + " but no " + lacks +
+                       ": which rank of a job this process is stays open",
+                   "", "set both, or none; with -n N or --comm inproc the ranks are threads of this process");
+}
+
+Result<std::optional<LaunchedRank>> read(const Launcher &launcher, bool asThreads) {
   const char *rank = std::getenv(launcher.rank), *size = std::getenv(launcher.size);
+  if (!rank != !size && !launcher.inherited && !asThreads)
+    ZC_RETURN_IF_ERROR(checkHalf(rank ? launcher.rank : launcher.size, rank ? launcher.size : launcher.rank, !rank));
   if (!rank || !size)
     return std::optional<LaunchedRank>();
   std::optional<int> r = numberIn(rank), n = numberIn(size);
@@ -38,13 +51,13 @@ Result<std::optional<LaunchedRank>> read(const Launcher &launcher) {
 }
 } // namespace
 
-Result<std::optional<LaunchedRank>> launchedRank() {
+Result<std::optional<LaunchedRank>> launchedRank(bool asThreads) {
   std::optional<LaunchedRank> found;
   const Launcher *by = nullptr;
   for (const Launcher &launcher : kLaunchers) {
     if (by && launcher.inherited)
       continue;
-    auto mine = read(launcher);
+    auto mine = read(launcher, asThreads);
     if (!mine)
       return mine;
     if (!*mine)
@@ -64,7 +77,7 @@ Result<std::optional<LaunchedRank>> launchedRank() {
 
 bool isLaterRank() {
   for (const Launcher &launcher : kLaunchers)
-    if (const char *rank = std::getenv(launcher.rank))
+    if (const char *rank = std::getenv(launcher.rank); rank && std::getenv(launcher.size))
       return std::strcmp(rank, "0") != 0;
   return false;
 }

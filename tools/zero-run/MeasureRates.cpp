@@ -46,7 +46,7 @@ Status measureRates(const Flags &flags) {
   options.folder = flags.benchFolder;
   options.nvmeBytes = toBlocks(flags.benchBytes);
   options.threads = flags.run.threads > 0 ? flags.run.threads : 1;
-  auto launched = launchedRank();
+  auto launched = launchedRank(/*asThreads=*/true); // of half a pair it knows nothing
   if (!launched)
     return launched.error();
   const bool isFile = !flags.machine.empty() && flags.machine != "-";

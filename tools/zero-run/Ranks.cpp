@@ -127,7 +127,7 @@ static Status runRanks(const Flags &flags, const RanksMain &main, bool mpi,
 static Status runLaunched(const Flags &flags, const RanksMain &main) {
   Result<std::optional<LaunchedRank>> launched = std::optional<LaunchedRank>();
   if (flags.comm != "inproc")
-    launched = launchedRank();
+    launched = launchedRank(/*asThreads=*/flags.run.worldSize > 0);
   if (!launched)
     return launched.error();
   auto mpi = wantsMpi(flags, *launched);
