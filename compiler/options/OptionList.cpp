@@ -36,9 +36,10 @@ std::string joined(const std::vector<std::string> &texts, const char *between) {
 template <typename T> Status readInteger(const std::string &text, const char *name, Range<T> range, T &value) {
   T read = 0;
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), read);
-  if (problem != std::errc() || end != text.data() + text.size())
+  const bool isTooLarge = problem == std::errc::result_out_of_range;
+  if ((problem != std::errc() && !isTooLarge) || end != text.data() + text.size())
     return optionError(quotedText(text) + " is not a whole number", name);
-  if (read < range.least || read > range.most)
+  if (isTooLarge || read < range.least || read > range.most)
     return optionError(text + " is not in [" + std::to_string(range.least) + ", " + std::to_string(range.most) + "]",
                        name);
   value = read;
@@ -46,11 +47,12 @@ template <typename T> Status readInteger(const std::string &text, const char *na
 }
 
 Status readNumber(const std::string &text, const char *name, Range<double> range, double &value) {
-  char *end = nullptr;
-  double read = std::strtod(text.c_str(), &end);
-  if (text.empty() || end != text.c_str() + text.size())
+  double read = 0; // strtod would take " 5", "+5" and "0x10", which numbers elsewhere are not
+  auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const bool isTooLarge = problem == std::errc::result_out_of_range;
+  if ((problem != std::errc() && !isTooLarge) || end != text.data() + text.size())
     return optionError(quotedText(text) + " is not a number", name);
-  if (!std::isfinite(read))
+  if (isTooLarge || !std::isfinite(read))
     return optionError("a finite number is wanted", name);
   if (read < range.least || read > range.most) {
     std::ostringstream message;

@@ -1,10 +1,14 @@
 //===- Suggest.cpp - "did you mean" -----------------------------------------------------===//
 
 #include "runtime/base/Suggest.h"
+
 #include "runtime/base/Names.h"
+#include "runtime/base/Status.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
+#include <string_view>
 
 namespace {
 
@@ -82,6 +86,17 @@ std::string zc::notOneOf(const std::string &word, const std::vector<std::string>
     text += (&each == &words.front() ? "" : ", ") + each;
   const std::string near = nearest(word, words);
   return near.empty() ? text : text + "; did you mean \"" + near + "\"?";
+}
+
+std::string zc::inOurWords(std::string said) {
+  static constexpr std::string_view kTooOften = ": At Most 1 required but received ", kMissing = ": 1 required ";
+  if (const size_t at = said.find(kTooOften); at != std::string::npos)
+    return "\"" + said.substr(0, at) + "\" is given " + said.substr(at + kTooOften.size()) + " times";
+  if (const size_t at = said.find(kMissing); at != std::string::npos)
+    return "\"" + said.substr(0, at) + "\" lacks its value";
+  if (!said.empty())
+    said[0] = char(std::tolower(static_cast<unsigned char>(said[0])));
+  return said;
 }
 
 std::optional<zc::Untaken> zc::firstUntaken(const std::vector<std::string> &words) {

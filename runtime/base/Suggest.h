@@ -13,6 +13,9 @@ std::string nearest(const std::string &name, const std::vector<std::string> &can
 /// What is wrong with a word that is none of `words`: "\"gpu\" is not one of cpu, cuda; did you mean \"cpu\"?".
 std::string notOneOf(const std::string &word, const std::vector<std::string> &words);
 
+/// What CLI11 says of a flag that is given too often, or without its value, in our words; of all else what it says.
+std::string inOurWords(std::string parserMessage);
+
 /// A word that a parser of flags did not take.
 struct Untaken {
   std::string name; ///< without a flag's value, and not all of it where it is long

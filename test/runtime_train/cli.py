@@ -80,6 +80,8 @@ class CommandLine(ZeroRunTest):
         self.expect(2, 'it is called "--steps N" here', self.train("--max_steps", "3"))
         self.expect(2, 'it is zero-compile\'s to say: "--precision bf16"', self.train("--bf16"))
         self.expect(2, "unexpected argument", self.train("another"))
+        self.expect(2, '"--lr" is given 3 times', self.train("--lr", 1, "--lr", 1, "--lr", 2))
+        self.expect(2, '"--lr" lacks its value', self.train("--lr"))
         self.expect(2, "nproc-per-node", self.train("-n", "0"))
         self.expect(2, "nproc-per-node", self.train("-n", "two"))
         self.expect(2, '--lr: "1e-3x" is not a number from 0 to 1e\\+09\n', self.train("--lr", "1e-3x"))

@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cctype>
 #include <deque>
 #include <unistd.h>
 
@@ -218,12 +217,6 @@ Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) 
   return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, known, "zero-compile"));
 }
 
-/// The parser's messages begin with a capital.
-Error parserError(std::string message) {
-  message[0] = char(std::tolower(static_cast<unsigned char>(message[0])));
-  return optionError(message, "");
-}
-
 /// A shell's variable that is not set would else be a flag that was not given.
 Status checkValues(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
@@ -246,9 +239,9 @@ Result<Flags> parse(std::vector<std::string> arguments) {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend())); // CLI11 takes them reversed
   } catch (const CLI::ParseError &error) {
     if (!tool.help && !tool.helpAll)
-      return parserError(error.what());
+      return optionError(inOurWords(error.what()), "");
   } catch (const std::exception &error) {
-    return parserError(error.what());
+    return optionError(error.what(), "");
   }
   if (tool.help || tool.helpAll || tool.version || arguments.empty()) {
     flags.command = Flags::Command::text;

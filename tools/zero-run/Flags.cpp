@@ -144,7 +144,7 @@ Result<Flags> Parser::read(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (!help && !helpAll)
-      return usageError(error.what(), "");
+      return usageError(inOurWords(error.what()), "");
   } catch (const std::exception &error) {
     return usageError(error.what(), "");
   }

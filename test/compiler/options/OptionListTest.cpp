@@ -54,19 +54,20 @@ TEST(OptionList, readsWordsThatStandForASize) {
 }
 
 TEST(OptionList, refusesWithTheNameAndKeepsTheValue) {
-  const std::pair<const char *, const char *> cases[] = {{"count=0", "0 is not in [1, 8]"},
-                                                         {"count=nine", "\"nine\" is not a whole number"},
-                                                         {"count=", "\"\" is not a whole"},
-                                                         {"count=2.5", "\"2.5\" is not a whole"},
-                                                         {"share=2", "2 is not in [0, 1]"},
-                                                         {"share=nan", "a finite number is wanted"},
-                                                         {"share=1e999", "a finite number"},
-                                                         {"share=0x", "is not a number"},
-                                                         {"size=0", "\"0\" is less than 1 B"},
-                                                         {"size=-5", "is not a size"},
-                                                         {"fast=maybe", "neither true nor"},
-                                                         {"colour=blue", "\"blue\" is not one of red, green"},
-                                                         {"count=99999999999999999999", "is not a whole number"}};
+  const std::pair<const char *, const char *> cases[] = {
+      {"count=0", "0 is not in [1, 8]"},
+      {"count=nine", "\"nine\" is not a whole number"},
+      {"count=", "\"\" is not a whole"},
+      {"count=2.5", "\"2.5\" is not a whole"},
+      {"share=2", "2 is not in [0, 1]"},
+      {"share=nan", "a finite number is wanted"},
+      {"share=1e999", "a finite number"},
+      {"share=0x10", "\"0x10\" is not a number"},
+      {"size=0", "\"0\" is less than 1 B"},
+      {"size=-5", "is not a size"},
+      {"fast=maybe", "neither true nor"},
+      {"colour=blue", "\"blue\" is not one of red, green"},
+      {"count=99999999999999999999", "99999999999999999999 is not in [1, 8]"}};
   for (auto [text, message] : cases) {
     Options options;
     Status status = listOf(options).readText(text);
