@@ -14,14 +14,14 @@ __all__ = ["ZeroError", "Run", "compile", "export", "import_weights", "tokenize"
 
 
 def export(*arguments, **options):
-    """zero_compile.exporting.export, which imports torch."""
-    from .exporting import export as function
+    """zero_compile.exporting.export.export, which imports torch."""
+    from .exporting.export import export as function
     return function(*arguments, **options)
 
 
 def tokenize(*arguments, **options):
-    """zero_compile.tokens.write, which imports tokenizers."""
-    from .tokens import write as function
+    """zero_compile.text.tokens.write, which imports tokenizers."""
+    from .text.tokens import write as function
     return function(*arguments, **options)
 
 

@@ -175,7 +175,8 @@ def say(text):
 
 
 def export(options):
-    from . import exporting, outputs, steps
+    from . import outputs
+    from .exporting import export as exporting, steps
     if options.source[0] == "hf":
         from . import tasks
         if options.fixed_batch:
@@ -229,7 +230,7 @@ def own_place(problem):
 
 
 def tokens(options):
-    from . import tokens as room
+    from .text import tokens as room
     return room.write(options.tokenizer, options.text, options.output, options.val, options.end, options.text_field,
                       options.vocabulary, options.workers)
 

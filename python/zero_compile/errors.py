@@ -3,6 +3,7 @@ import importlib
 import os
 
 OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH, INTERNAL, PREEMPTED = 1, 2, 3, 4, 5, 6, 10, 70, 75
+PACKAGE = os.path.dirname(__file__) + os.sep  # all rooms of it lie below
 
 
 class ZeroError(Exception):
@@ -24,7 +25,7 @@ class ZeroError(Exception):
 
 def is_own(file):
     """Is a file of Python's a person's, no library's and none of this package?"""
-    libraries = "site-packages", "dist-packages", os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os.sep
+    libraries = "site-packages", "dist-packages", os.path.dirname(os.__file__) + os.sep, PACKAGE
     return os.path.isfile(file) and not any(part in file for part in libraries)
 
 

@@ -6,8 +6,10 @@ import pathlib
 import shlex
 import sys
 
-from . import exporting, outputs, programs, tasks, tokens, weights
+from . import outputs, programs, tasks, weights
 from .errors import BAD_INPUT, MISMATCH, PREEMPTED, USAGE, ZeroError
+from .exporting import export as exporting
+from .text import tokens
 
 
 def run(options):

@@ -3,8 +3,9 @@ import functools
 import json
 import pathlib
 
-from . import adapters, state, steps
+from . import adapters
 from .errors import BAD_INPUT, UNSUPPORTED, USAGE, ZeroError, need
+from .exporting import state, steps
 
 # task: transformers' auto class, its inputs, and the endings of architectures that mean it
 TASKS = {

@@ -55,7 +55,7 @@ def exported(bench, python, model):
     """The model's folder, with model.onnx and batch.safetensors."""
     cache = os.environ.get("ZC_BENCH_CACHE") or os.path.expanduser("~/.cache/zero-compile/bench")
     folder, script = os.path.join(cache, model), os.path.join(bench.PEERS, "models.py")
-    sources = [script, *sorted(glob.glob(os.path.join(bench.ROOT, "python/zero_compile/*.py")))]
+    sources = [script, *sorted(glob.glob(os.path.join(bench.ROOT, "python/zero_compile/**/*.py"), recursive=True))]
     made_of = hashlib.sha256(b"".join(open(source, "rb").read() for source in sources)).hexdigest()
     stamp = os.path.join(folder, "made-of")
     if not os.path.exists(stamp) or open(stamp).read() != made_of:

@@ -10,8 +10,8 @@ LIMIT = 600  # seconds
 # numpy's OpenBLAS would begin its threads as it is imported; forks have only the one that forked.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 for name in ("torch", "torch.onnx._internal.exporter._core", "torch._dynamo", "onnx", "onnxscript", "safetensors.torch", "tokenizers",
-             "transformers.models.auto.modeling_auto", "transformers.models.gpt2.modeling_gpt2", "zero_compile.cli", "zero_compile.exporting",
-             "zero_compile.pipeline", "zero_compile.tasks", "zero_compile.tokens", "zero_compile.weights", "zero_compile.check"):
+             "transformers.models.auto.modeling_auto", "transformers.models.gpt2.modeling_gpt2", "zero_compile.cli", "zero_compile.exporting.export",
+             "zero_compile.pipeline", "zero_compile.tasks", "zero_compile.text.tokens", "zero_compile.weights", "zero_compile.exporting.check"):
     try:
         importlib.import_module(name)
     except ImportError:

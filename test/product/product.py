@@ -88,7 +88,7 @@ def torch_steps(rule, batches, loss_of):
 def beside_torch(suite, name, model, data, ranks=1, stage=0, precision="fp32", exporter=None, rate=0.1, fixed_batch=False):
     """Losses of a step of sgd on each batch of `data`, each rank with its share of the rows, against torch's; how far they are apart."""
     import torch, zero_compile
-    from zero_compile import check
+    from zero_compile.exporting import check
     path, rows = suite.dir / f"{name}.onnx", len(next(iter(data[0].values())))
     zero_compile.export(model, data[-1], path, exporter=exporter, fixed_batch=fixed_batch)
     plan = suite.compile(path, path.with_suffix(".plan"), *([] if fixed_batch else ["--dim", f"batch={rows // ranks}"]), "--world-size", ranks,

@@ -10,7 +10,7 @@ from e2e import close
 
 torch = quiet_torch()
 import zero_compile
-from zero_compile import check
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 STEPS, ROWS, WIDTH, CLASSES = 12, 2, 12, 7

@@ -9,7 +9,7 @@ import onnx
 import zero_compile
 from torch import nn
 from torch.nn import functional
-from zero_compile import check, exporting
+from zero_compile.exporting import check, export as exporting
 
 suite = suite(__doc__)
 

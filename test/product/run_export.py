@@ -9,7 +9,7 @@ needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, exporting
+from zero_compile.exporting import check, export as exporting
 
 suite = suite(__doc__)
 WORDS = 50

@@ -11,7 +11,8 @@ from e2e import close
 from families import FAMILIES, QUICK
 
 torch = quiet_torch()
-from zero_compile import check, exporting, graph, record, tasks, weights
+from zero_compile import tasks, weights
+from zero_compile.exporting import check, export as exporting, graph
 
 suite = suite(__doc__)
 ROWS, LENGTH, RATE = 2, 16, 0.02

@@ -6,7 +6,8 @@ from product import expect, needs, quiet_torch, raises, suite, zero
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
-from zero_compile import check, weights
+from zero_compile import weights
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 WORDS = 50

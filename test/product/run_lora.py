@@ -9,7 +9,8 @@ needs("torch", "transformers", "onnx", "safetensors", "peft")
 torch = quiet_torch()
 import peft, transformers
 import zero_compile
-from zero_compile import check, tasks
+from zero_compile import tasks
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 WORDS, ROWS, LENGTH = 50, 2, 8

@@ -7,7 +7,7 @@ from product import expect, needs, quiet_torch, silent, suite
 needs("torch", "onnx", "safetensors")
 torch = quiet_torch()
 import zero_compile
-from zero_compile import check
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 STEPS, RATE = 6, 0.02

@@ -10,7 +10,7 @@ torch = quiet_torch()
 from torch import nn
 from torch.nn import functional
 import zero_compile
-from zero_compile import check
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 EXPERTS, WIDTH, CLASSES = 3, 8, 5

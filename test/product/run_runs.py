@@ -8,7 +8,8 @@ needs("torch", "onnx", "safetensors")
 torch = quiet_torch()
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, programs
+from zero_compile import programs
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 

@@ -10,7 +10,7 @@ torch = quiet_torch()
 import zero_compile
 from torch import nn
 from torch.nn import functional
-from zero_compile import check
+from zero_compile.exporting import check
 from functions import Model, batches, pooled
 
 suite = suite(__doc__)

@@ -8,7 +8,7 @@ torch = quiet_torch()
 import numpy
 from torch.nn import functional
 import zero_compile
-from zero_compile import check, exporting, steps
+from zero_compile.exporting import check, export as exporting, steps
 
 suite = suite(__doc__)
 

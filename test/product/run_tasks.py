@@ -10,7 +10,8 @@ torch = quiet_torch()
 from torch.nn import functional
 import zero_compile
 import transformers
-from zero_compile import check, tasks
+from zero_compile import tasks
+from zero_compile.exporting import check
 
 suite = suite(__doc__)
 WORDS, BERT = 50, dict(model_type="bert", vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, max_position_embeddings=32)

@@ -7,7 +7,7 @@ from product import ROOT, expect, needs, raises, suite, zero
 needs("tokenizers", "numpy")
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from e2e import Skip
-from zero_compile import tokens, words
+from zero_compile.text import tokens, words
 
 suite = suite(__doc__)
 END = "<|endoftext|>"

@@ -6,7 +6,8 @@ All of a model are initialised with one seed and train on one batch, without dro
 
 import json, os, sys, tempfile, time, warnings
 import torch
-from zero_compile import check, exporting, tasks
+from zero_compile import tasks
+from zero_compile.exporting import check, export as exporting
 
 # task, batch, sequence length (images: 224 x 224), configuration beside transformers' defaults
 MODELS = {

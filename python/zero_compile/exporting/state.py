@@ -4,8 +4,9 @@ assigns, compared with what torch makes of them. State that is in neither, a num
 it, and `kept` leaves the model as it was."""
 import contextlib
 
-from . import draws, graph, steps
-from .errors import MISMATCH, UNSUPPORTED, ZeroError, need
+from ..errors import MISMATCH, UNSUPPORTED, ZeroError, need
+from ..rewriting import draws
+from . import graph, steps
 
 MOVE = 1e-2  # of what a step changes of a tensor
 

@@ -21,8 +21,8 @@ import struct
 import tempfile
 import time
 
-from . import outputs
-from .errors import BAD_INPUT, IO, MISMATCH, OTHER, USAGE, ZeroError, need
+from .. import outputs
+from ..errors import BAD_INPUT, IO, MISMATCH, OTHER, USAGE, ZeroError, need
 from .reading import BLOCK, Progress, read, reader
 from .words import CONTEXT, END, JOIN, Words, splits
 

@@ -2,8 +2,8 @@
 import contextlib
 import sys
 
-from .errors import UNSUPPORTED, ZeroError, need
-from .tracing import place
+from ..errors import UNSUPPORTED, ZeroError, need
+from ..rewriting.tracing import place
 
 
 def refuse(model):

@@ -4,7 +4,7 @@ import contextlib
 import random
 import sys
 
-from .errors import need
+from ..errors import need
 from .tracing import place
 
 PERIOD, STEP = 128, 37  # of the numbers that stand for drawn ones: shares of a power of two, which no product with a whole number rounds

@@ -3,7 +3,7 @@ kernel here is one. What pairs have not is done by torch on the complex tensor t
 import functools
 import itertools
 
-from .errors import need
+from ..errors import need
 
 
 def flat(values):

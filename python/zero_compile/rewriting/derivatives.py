@@ -3,8 +3,8 @@ traces, ONNX's Gradient in the file. zero-compile differentiates what they give 
 import contextlib
 import functools
 
+from ..errors import need
 from . import norms, recurrent, tracing
-from .errors import need
 
 TRAINING = "ai.onnx.preview.training"
 

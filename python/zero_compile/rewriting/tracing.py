@@ -3,12 +3,12 @@ import contextlib
 import os
 import sys
 
-from .errors import need
+from ..errors import PACKAGE, need
 
 
 def place(frame):
     """"file:line" of the model's own that called torch's function."""
-    inside = os.path.dirname(need("torch", "exporting").__file__) + os.sep, os.path.dirname(__file__) + os.sep
+    inside = os.path.dirname(need("torch", "exporting").__file__) + os.sep, PACKAGE
     while frame.f_back and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 
-from .errors import need
+from ..errors import need
 
 END = b"\xff"  # stands behind each document of a block: a byte that UTF-8 does not have
 JOIN = b"\xfe"  # stands behind what a block begins with of the one before: another such byte

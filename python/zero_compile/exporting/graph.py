@@ -1,7 +1,7 @@
 """An exported graph made the model's own: initializers under the parameters' names, each parameter accounted for, ties as in torch.
 
 What the exporters do to names and parameters is in docs/onnx.md, "What exporters write"."""
-from .errors import UNSUPPORTED, ZeroError, need
+from ..errors import UNSUPPORTED, ZeroError, need
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
 PLAIN = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")  # types that numpy and ONNX have

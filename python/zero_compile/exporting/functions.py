@@ -2,7 +2,7 @@
 element by element, by what the forward saved, as straight-through steps, surrogates of spikes and reversed gradients do, the trace gets that product."""
 import contextlib
 
-from .errors import need
+from ..errors import need
 
 NEAR = 1e-4  # relative: a backward of a multiple of ones is that multiple of the backward of ones
 

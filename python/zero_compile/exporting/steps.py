@@ -2,8 +2,8 @@
 apart."""
 import copy
 
-from . import rewriting
-from .errors import UNSUPPORTED, ZeroError, need
+from ..errors import UNSUPPORTED, ZeroError, need
+from ..rewriting import rewrite
 
 INNER = "model"  # the wrapper's attribute that holds the model
 LOSS, GRADIENT = 1e-5, 1e-3  # relative: what of two steps is the same
@@ -67,7 +67,7 @@ def take(twin, batch):
     """loss_and_gradients, of a module that is left as the step leaves it."""
     torch = need("torch", "exporting")
     twin.zero_grad()
-    with rewriting.without_dropout(torch):
+    with rewrite.without_dropout(torch):
         loss = twin(*batch.values())
     if loss.requires_grad:
         loss.backward()

@@ -12,9 +12,10 @@ import re
 import sys
 import warnings
 
-from . import check as checking
-from . import adapters, derivatives, draws, functions, graph, outputs, programs, record, refusals, rewriting, state, steps, supervised, whole
-from .errors import BAD_INPUT, IO, OVER_BUDGET, UNSUPPORTED, USAGE, ZeroError, need, wants_memory
+from .. import adapters, outputs, programs, record, supervised
+from ..errors import BAD_INPUT, IO, OVER_BUDGET, PACKAGE, UNSUPPORTED, USAGE, ZeroError, need, wants_memory
+from ..rewriting import derivatives, draws, rewrite
+from . import check as checking, functions, graph, refusals, state, steps, whole
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
 OF_BATCH = ".of_batch"  # behind the name of an input while torch.export names nodes, which may get the same
@@ -294,11 +295,11 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     with supervised.scratch("zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, state.kept(model, moving), wrapper.state.as_outputs(), rewriting.traced(takes_gradients):
+            with quiet() as said, state.kept(model, moving), wrapper.state.as_outputs(), rewrite.traced(takes_gradients):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and
-                                   not w.filename.startswith(os.path.dirname(__file__) + os.sep) and
+                                   not w.filename.startswith(PACKAGE) and
                                    str(w.message).startswith(("Converting a tensor to a Python", "Converting a tensor to a NumPy", "Using len to get tensor shape")))
         proto = onnx.load(file)
         wrapper.state.assign(proto, model)

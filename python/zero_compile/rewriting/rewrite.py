@@ -6,8 +6,8 @@ import os
 import sys
 import warnings
 
+from ..errors import need
 from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, writing
-from .errors import need
 from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha

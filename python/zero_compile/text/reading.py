@@ -5,7 +5,7 @@ import re
 import sys
 import time
 
-from .errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
+from ..errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
 
 LONE = re.compile("[\ud800-\udfff]")  # what JSON can say and UTF-8 cannot
 BLOCK = 1 << 17  # characters, or bytes, that are read together

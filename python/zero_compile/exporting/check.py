@@ -4,8 +4,10 @@ import json
 import math
 import pathlib
 
-from . import draws, programs, record, rewriting, state, steps, supervised
-from .errors import BAD_INPUT, MISMATCH, ZeroError, need
+from .. import programs, record, supervised
+from ..errors import BAD_INPUT, MISMATCH, ZeroError, need
+from ..rewriting import draws, rewrite
+from . import state, steps
 from .steps import norm
 
 AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
@@ -202,7 +204,7 @@ def loss_rounding(wrapper, batch):
     generator = torch.Generator().manual_seed(0)
 
     def loss_of(module, values):
-        with rewriting.without_dropout(torch):
+        with rewrite.without_dropout(torch):
             return float(module(*values).detach())
 
     for _ in range(SAMPLES):

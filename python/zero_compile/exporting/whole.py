@@ -3,7 +3,7 @@ import builtins
 import contextlib
 import sys
 
-from .errors import need
+from ..errors import need
 
 
 def kept(model, loss):

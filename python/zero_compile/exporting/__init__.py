@@ -1,0 +1,1 @@
+"""A model, with its loss and its state, to an ONNX file that trains as torch does."""
