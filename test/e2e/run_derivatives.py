@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Derivatives where finite differences cannot see them, at kinks, poles and saturated values, of samples at positions and of Fourier
-transforms, and of what torch.export's trace alone says: one step of SGD with rate 1 on w,
+transforms, of recurrent layers, and of what torch.export's trace alone says: one step of SGD with rate 1 on w,
 where h = x w with x = 1 element by element, against the gradients that torch gives."""
 import cmath, math, pathlib, sys
 
@@ -231,6 +231,38 @@ cases += [("a traced detach", lambda: step("a traced detach", [traced("detach.de
                                                        node("Mul", ["f", "f"], ["power"], "/power"), node("Mul", ["power", "c"], ["y"], "/y")], W6,
                                        [7.0, -12.0, 23.5, 3.0, -6.5, 18.0], loss=46.75, opset=17,
                                        initializers=[ints("signal", [1, 6, 1]), numbers("c", [1.0, 2.0])]))]
+
+
+# Of 2 directions, 8 gates of 1 input and 2 hidden units, in quarters.
+GATES = {"W": (1, [-5, -5, -1, -2, 3, 3, -1, -8, 1, -5, 1, 1, 0, 5, 4, -1]),
+         "R": (2, [-5, -7, 2, 3, 2, -6, -1, 7, 3, -2, -1, 1, 6, 6, 4, -3, -2, 0, -2, 1, 2, 0, 3, 2, 0, 3, -1, 0, 2, 9, -6, -6]),
+         "B": (0, [-3, 3, 4, 1, -1, -2, 2, -2, -2, 3, 6, 14, -6, -5, 7, -2, -2, 4, 4, 5, -6, 10, -2, 1, -7, -2, -2, -2, -4, 4, -1, 3])}
+
+
+def recurrent(name, directions, gradient, loss, lengths=None, **attributes):
+    """Of 3 steps of 2 sequences: the sums of all results, of the last ones twice, and of the last cells' squares."""
+    nodes = [node("LSTM", ["h", *GATES, *(["lengths"] if lengths else [])], ["all", "last", "cell"], "/lstm", hidden_size=2, **attributes),
+             node("Mul", ["cell", "cell"], ["square"], "/square"),
+             *(node("ReduceSum", [x], [f"{x}_sum"], f"/{x}", keepdims=0) for x in ("all", "last", "square")),
+             node("Sum", ["all_sum", *["last_sum"] * (2 if lengths else 0), "square_sum", *["square_sum"] * (not lengths)], ["y"], "/y")]
+    if lengths:  # which the data say: "x" is 1 at each of the 3 steps
+        nodes = [node("ReduceSum", ["x", "steps"], ["count"], "/count", keepdims=0), node("Sub", ["count", "missing"], ["reals"], "/reals"),
+                 node("Cast", ["reals"], ["lengths"], "/lengths", to=6), *nodes]
+    weights = [numbers(n, [v / 4 for v in values[:len(values) * directions // 2]], [directions, *([8, size] if size else [16])])
+               for n, (size, values) in GATES.items()]
+    step(name, nodes, [0.5, -1.0, 2.0, 0.25, -0.75, 1.5], gradient, shape=[3, 2, 1], loss=loss,
+         initializers=[*weights, ints("steps", [0, 2]), numbers("missing", [3.0 - n for n in lengths or (3, 3)])])
+
+
+cases += [("sequences of two lengths", lambda: recurrent("sequences of two lengths", 2, [-0.2981215, -1.113368, -0.2544379, -0.7384439, -4.878984, 0.0], 8.444275,
+                                                         lengths=(3, 2), direction="bidirectional")),
+          ("quantized and back", lambda: step("quantized and back", [node("QuantizeLinear", ["h", "scale", "zero"], ["q"], "/q"),
+                                                                     node("DequantizeLinear", ["q", "scale", "zero"], ["d"], "/d"), node("Mul", ["d", "c"], ["y"], "/y")],
+                                              [0.5, -1.0, 2.0, 0.26], [1.0, 2.0, 0.0, 4.0], loss=3.38, initializers=[
+                                                  numbers("scale", [0.01], []), numbers("c", [1.0, 2.0, 3.0, 4.0]), number(2, 3) + data(8, "zero") + data(9, b"\xff")])),
+          ("activations of a cell", lambda: recurrent(
+              "activations of a cell", 1, [0.07596062, -1.106306, 0.02503435, 0.0, -1.543944, -0.1641983], 1.922094, clip=1.25, input_forget=1,
+              activations=["HardSigmoid", "ScaledTanh", "LeakyRelu"], activation_alpha=[0.3, 0.9, 0.05], activation_beta=[0.4, 0.7]))]
 
 
 def long_transform(n):

@@ -76,7 +76,7 @@ class Ref(str):
 
 
 def attribute(name, value):
-    """int, float, list of ints, string, Body, Ref, or bytes (an encoded TensorProto)."""
+    """int, float, string, a list of one of them, Body, Ref, or bytes (an encoded TensorProto)."""
     out = data(1, name)
     if isinstance(value, Ref):
         return out + data(21, str(value)) + number(20, value.kind)
@@ -86,6 +86,10 @@ def attribute(name, value):
         return out + number(3, value) + number(20, 2)
     if isinstance(value, float):
         return out + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
+    if isinstance(value, list) and value and isinstance(value[0], float):
+        return out + b"".join(varint(7 << 3 | 5) + struct.pack("<f", v) for v in value) + number(20, 6)
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return out + b"".join(data(9, v) for v in value) + number(20, 8)
     if isinstance(value, list):
         return out + b"".join(number(8, v) for v in value) + number(20, 7)
     if isinstance(value, str):

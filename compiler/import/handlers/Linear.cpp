@@ -1,5 +1,5 @@
 //===- Linear.cpp - matrix products --------------------------------------------===//
-#include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Activations.h"
 #include "compiler/import/handlers/Handlers.h"
 
 #include <cmath>
@@ -48,27 +48,30 @@ void matmul(Node &node) {
 }
 
 /// alpha op(A) op(B) + beta C of integers.
-void integerGemm(Node &node, double alpha, double beta) {
-  if (std::trunc(alpha) != alpha || std::trunc(beta) != beta)
-    return node.unsupported("of integers with an alpha or beta that is none");
+Value integerGemm(Node &node, double alpha, double beta) {
+  if (std::trunc(alpha) != alpha || std::trunc(beta) != beta) {
+    node.unsupported("of integers with an alpha or beta that is none");
+    return {};
+  }
   auto operand = [&](unsigned i, const char *transposed) {
     return node.intAttr(transposed, 0) != 0 ? node.transpose(node.input(i), {1, 0}) : node.input(i);
   };
   Expr y(node, matrixProduct(node, operand(0, "transA"), operand(1, "transB")));
   y = alpha == 1 ? y : y * alpha;
   if (!node.has(2))
-    return node.set(y);
+    return y;
   Expr c(node, node.input(2));
-  node.set(y + (beta == 1 ? c : c * beta));
+  return y + (beta == 1 ? c : c * beta);
 }
 
 /// alpha op(A) op(B) + beta C
-void gemm(Node &node) {
+Value gemmOf(Node &node) {
   Value a = node.input(0), b = node.input(1), c = node.input(2);
   double alpha = node.floatAttr("alpha", 1), beta = node.floatAttr("beta", 1);
-  if (rankOf(a) != 2 || rankOf(b) != 2)
-    return node.invalid("operands have ranks " + std::to_string(rankOf(a)) + " and " + std::to_string(rankOf(b)) +
-                        ", not 2");
+  if (rankOf(a) != 2 || rankOf(b) != 2) {
+    node.invalid("operands have ranks " + std::to_string(rankOf(a)) + " and " + std::to_string(rankOf(b)) + ", not 2");
+    return {};
+  }
   if (!isFloat(a))
     return integerGemm(node, alpha, beta);
   auto attrs =
@@ -77,11 +80,21 @@ void gemm(Node &node) {
   if (c && beta != 1)
     c = node.make<MulOp>({c, node.scalar(beta, elementOf(c))});
   if (c && alpha == 1 && dimsOf(c) == llvm::ArrayRef<int64_t>{columns})
-    return node.set(node.make<MatmulOp>({a, b, c}, attrs));
+    return node.make<MatmulOp>({a, b, c}, attrs);
   Value y = node.make<MatmulOp>({a, b}, attrs);
   if (alpha != 1)
     y = node.make<MulOp>({y, node.scalar(alpha, elementOf(y))});
-  node.set(c ? node.make<AddOp>({y, c}) : y);
+  return c ? node.make<AddOp>({y, c}) : y;
+}
+void gemm(Node &node) { node.set(gemmOf(node)); }
+
+/// ONNX Runtime's: an activation of it.
+void fusedGemm(Node &node) {
+  llvm::SmallVector<double> numbers;
+  for (const char *name : {"activation_alpha", "activation_beta"})
+    if (node.hasAttr(name))
+      numbers.push_back(node.floatAttr(name, 0));
+  node.set(activated(node, Expr(node, gemmOf(node)), numbers));
 }
 
 } // namespace
@@ -90,4 +103,5 @@ void zc::importer::addLinearHandlers(HandlerTable &table) {
   table.add("MatMul", 1, 2, 2, matmul);
   table.add("Gemm", 7, 3, 3, gemm);
   table.add("Gemm", 11, 2, 3, gemm);
+  table.add("com.microsoft", "FusedGemm", {1, 2, 3, fusedGemm});
 }

@@ -30,13 +30,24 @@ void quickGelu(Node &node) {
   node.set(node.make<MulOp>({x, node.make<SigmoidOp>({scaled})}));
 }
 
+/// Rows in front of the batch brought behind it: [M, ..., K] -> [..., M, K].
+Value behindBatch(Node &node, Value x) {
+  llvm::SmallVector<int64_t> order;
+  for (int64_t d = 1; d + 1 < rankOf(x); ++d)
+    order.push_back(d);
+  order.append({0, rankOf(x) - 1});
+  return node.transpose(x, order);
+}
+
 /// alpha op(A) op(B)
 void fusedMatMul(Node &node) {
   Value a = node.input(0), b = node.input(1);
   if (rankOf(a) < 2 || rankOf(b) < 2)
     return node.unsupported("of operands of ranks " + std::to_string(rankOf(a)) + " and " + std::to_string(rankOf(b)));
-  if (node.intAttr("transBatchA", 0) != 0 || node.intAttr("transBatchB", 0) != 0)
-    return node.unsupported("transBatchA or transBatchB");
+  if (node.intAttr("transBatchA", 0) != 0)
+    a = behindBatch(node, a);
+  if (node.intAttr("transBatchB", 0) != 0)
+    b = behindBatch(node, b);
   Value y = node.make<MatmulOp>(
       {a, b},
       node.attrs().flag("trans_lhs", node.intAttr("transA", 0) != 0).flag("trans_rhs", node.intAttr("transB", 0) != 0));

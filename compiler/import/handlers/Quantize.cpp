@@ -1,6 +1,7 @@
 //===- Quantize.cpp - integers that stand for reals, and products of integers ----===//
 //
-// As plain arithmetic. Rounding has no gradient, so a quantized value is a constant to training.
+// As plain arithmetic. Rounding has no gradient, so a quantized value is a constant to training; but where it is made a
+// real again at once, the pair is what torch writes for its fake quantization, whose gradient goes straight through.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Expr.h"
@@ -81,10 +82,43 @@ void quantizeLinear(Node &node) {
   node.set(saturate(steps, *bounds).cast(target));
 }
 
+/// The steps of a quantized value that quantizeLinear has just made, with the gradient of what was rounded wherever
+/// that was not cut off. Scales get none. Null for any other value.
+Expr straightThrough(Node &node, Value quantized) {
+  Expr none(node, {});
+  auto bounds = boundsOf(elementOf(quantized));
+  auto cast = quantized.getDefiningOp<CastOp>();
+  auto least = cast ? cast.getOperand().getDefiningOp<MinOp>() : MinOp();
+  auto most = least ? least.getLhs().getDefiningOp<MaxOp>() : MaxOp();
+  if (!bounds || !most)
+    return none;
+  Expr steps(node, most.getLhs());
+  auto shifted = most.getLhs().getDefiningOp<AddOp>();
+  auto round = (shifted ? shifted.getLhs() : most.getLhs()).getDefiningOp<RoundOp>();
+  if (!round)
+    return none;
+  Value quotient = round.getOperand();
+  if (auto widened = quotient.getDefiningOp<CastOp>())
+    quotient = widened.getOperand();
+  auto divided = quotient.getDefiningOp<DivOp>();
+  if (!divided)
+    return none;
+  Expr whole = (Expr(node, divided.getLhs()) / Expr(node, divided.getRhs()).detached()).cast(steps.element());
+  if (shifted)
+    whole = whole + Expr(node, shifted.getRhs());
+  Expr cut = Expr(node, cast.getOperand()).detached();
+  Expr isInside = steps.apply<EqualOp>(cut);
+  return (whole + (cut - whole).detached()).where(isInside, cut);
+}
+
 void dequantizeLinear(Node &node) {
   Expr x(node, node.input(0)), scale(node, perElement(node, node.input(1), x));
   mlir::Type f32 = mlir::Float32Type::get(node.loc.getContext());
   Expr steps = x.cast(f32);
+  if (Expr through = straightThrough(node, x); through && !node.failed()) {
+    steps = through;
+    scale = scale.detached();
+  }
   if (node.has(2))
     steps = steps - Expr(node, perElement(node, node.input(2), x)).cast(f32);
   node.set((steps * scale.cast(f32)).cast(elementOf(node.input(1))));

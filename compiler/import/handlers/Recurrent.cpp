@@ -1,10 +1,12 @@
 //===- Recurrent.cpp - LSTM, GRU and RNN, unrolled ----------------------------------===//
 //
 // The number of steps is known when compiling, so that a layer is its formula once per step; gradients are those of the
-// parts. Products with the input need no previous step and are one for all. ONNX LSTM-22, GRU-22, RNN-22.
+// parts. Products with the input need no previous step and are one for all. Of sequences shorter than the steps,
+// lengths that are data among them, a step beyond the end leaves the state as it is and gives 0. ONNX LSTM-22, GRU-22,
+// RNN-22.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Activations.h"
 #include "compiler/import/handlers/Handlers.h"
 
 using namespace zc::importer;
@@ -25,7 +27,7 @@ struct Direction {
   Value bias;        ///< Rb: [G H]
   Value peephole;    ///< P: [3 H]
   Expr hidden, cell; ///< [B, H]; the present ones
-  llvm::SmallVector<std::string> functions;
+  llvm::ArrayRef<Activation> functions;
 };
 
 class Layer {
@@ -38,8 +40,8 @@ public:
   Expr piece(Value x, int64_t axis, int64_t index) {
     return {node, x ? node.slice(x, axis, index * hidden, hidden) : Value()};
   }
-  Expr activate(Expr x, llvm::StringRef function) {
-    return function == "sigmoid" ? x.apply<SigmoidOp>() : function == "tanh" ? x.apply<TanhOp>() : x.apply<ReluOp>();
+  Expr activate(Expr x, const Activation &function) {
+    return function(clip > 0 ? clamp(x, x.number(-clip), x.number(clip)) : x);
   }
   /// H R^T + Rb of the gates from `first` on.
   Expr recur(const Direction &d, Value h, int64_t first, int64_t count) {
@@ -56,7 +58,10 @@ public:
 
 private:
   bool read();
+  void readLengths();
   bool readFunctions(llvm::ArrayRef<llvm::StringRef> defaults);
+  /// One step of a direction, and what it gives: [B, H].
+  template <typename AdvanceT> Value step(Direction &d, int64_t t, AdvanceT &advance);
   bool checkShape(unsigned input, llvm::ArrayRef<int64_t> shape);
   /// Input `i`, of one direction and without that dimension; null when not given.
   Value ofDirection(unsigned i, int64_t d) {
@@ -79,7 +84,9 @@ private:
   Value x; ///< [S, B, I]
   int64_t steps = 0, batch = 0, width = 0, hidden = 0, directions = 1;
   bool isBatchFirst = false, isReverse = false;
-  llvm::SmallVector<std::string> functions; ///< of all directions, lower case
+  double clip = 0;                         ///< of what activations are given; 0: none
+  Expr lengths{node, {}};                  ///< of the sequences: i64 [B, 1]; null where all have all steps
+  llvm::SmallVector<Activation> functions; ///< of all directions
 };
 
 bool Layer::checkShape(unsigned input, llvm::ArrayRef<int64_t> shape) {
@@ -98,18 +105,41 @@ bool Layer::readFunctions(llvm::ArrayRef<llvm::StringRef> defaults) {
       given.assign(attribute.strings().begin(), attribute.strings().end());
   if (!node.failed() && !given.empty() && given.size() != defaults.size() * directions)
     node.invalid("has " + std::to_string(given.size()) + " activations");
+  // Numbers are for those functions that have some, one after the other.
+  auto alphas = node.floatsAttr("activation_alpha"), betas = node.floatsAttr("activation_beta");
+  size_t alpha = 0, beta = 0;
   for (int64_t i = 0, n = defaults.size() * directions; i < n && !node.failed(); ++i) {
-    functions.push_back(given.empty() ? defaults[i % defaults.size()].str() : llvm::StringRef(given[i]).lower());
-    if (!llvm::is_contained({"sigmoid", "tanh", "relu"}, functions.back()))
-      node.unsupported("activation '" + given[i] + "'");
+    llvm::StringRef name = given.empty() ? defaults[i % defaults.size()] : llvm::StringRef(given[i]);
+    const Activation *function = findActivation(name);
+    if (!function) {
+      node.unsupported("activation '" + name.str() + "'");
+      break;
+    }
+    functions.push_back(*function);
+    if (function->numbers > 0 && alpha < alphas.size())
+      functions.back().first = alphas[alpha++];
+    if (function->numbers > 1 && beta < betas.size())
+      functions.back().second = betas[beta++];
   }
   return !node.failed();
+}
+
+void Layer::readLengths() {
+  Value given = node.input(4);
+  if (!given)
+    return;
+  const HostTensor *known = node.constantOf(given);
+  bool areAll = known && !known->isFloat();
+  for (int64_t i = 0; areAll && i < known->stored(); ++i)
+    areAll = known->intAt(i) == steps;
+  if (!areAll)
+    lengths = Expr(node, given).cast(mlir::IntegerType::get(node.loc.getContext(), 64)).reshape({batch, 1});
 }
 
 bool Layer::read() {
   x = node.input(0);
   for (auto [i, name] : {std::pair(1u, "W"), {2u, "R"}, {3u, "B"}, {7u, "P"}})
-    if (node.isInitializer(i))
+    if (node.has(i))
       node.noteWeight(i, std::string(name) + " of " + node.opType().str());
   isBatchFirst = node.intAttr("layout", 0) != 0;
   std::string way = node.stringAttr("direction", "forward");
@@ -129,18 +159,12 @@ bool Layer::read() {
   hidden = dimsOf(node.input(2))[2];
   if (steps == 0 || steps > kMostSteps / directions)
     node.unsupported("of " + std::to_string(steps) + " steps");
-  if (node.hasAttr("clip"))
-    node.unsupported("with clip");
-  if (const HostTensor *lengths = node.has(4) ? node.known(4) : nullptr) {
-    bool same = !lengths->isFloat();
-    for (int64_t i = 0; same && i < lengths->stored(); ++i)
-      same = lengths->intAt(i) == steps;
-    if (!same)
-      node.unsupported("with sequence lengths other than the input's");
-  }
+  clip = node.floatAttr("clip", 0);
+  if (!(clip >= 0))
+    node.invalid("clip is " + std::to_string(clip));
   Dims state = isBatchFirst ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
   return checkShape(1, {directions, gates * hidden, width}) && checkShape(2, {directions, gates * hidden, hidden}) &&
-         checkShape(3, {directions, 2 * gates * hidden}) && checkShape(5, state) &&
+         checkShape(3, {directions, 2 * gates * hidden}) && checkShape(4, {batch}) && checkShape(5, state) &&
          (gates != 4 || (checkShape(6, state) && checkShape(7, {directions, 3 * hidden})));
 }
 
@@ -161,7 +185,7 @@ Direction Layer::direction(int64_t d) {
           gates == 4 ? ofDirection(7, d) : Value(),
           Expr(node, stateOf(5, d)),
           Expr(node, gates == 4 ? stateOf(6, d) : Value()),
-          {functions.begin() + d * each, functions.begin() + (d + 1) * each}};
+          llvm::ArrayRef(functions).slice(d * each, each)};
 }
 
 /// `steps`: per step, [B, H] of each direction after the other.
@@ -183,18 +207,29 @@ void Layer::setOutputs(llvm::ArrayRef<Value> values, llvm::ArrayRef<Value> hidde
     }
 }
 
+template <typename AdvanceT> Value Layer::step(Direction &d, int64_t t, AdvanceT &advance) {
+  Expr hidden = d.hidden, cell = d.cell;
+  advance(*this, d, Expr(node, node.reshape(node.slice(d.products, 0, t, 1), {batch, gates * this->hidden})));
+  if (!lengths)
+    return d.hidden;
+  Expr isThere = lengths.number(static_cast<double>(t)).apply<LessOp>(lengths);
+  Expr given = d.hidden.where(isThere, d.hidden.number(0));
+  d.hidden = d.hidden.where(isThere, hidden);
+  d.cell = d.cell.where(isThere, cell);
+  return given;
+}
+
 template <typename AdvanceT> void Layer::run(llvm::ArrayRef<llvm::StringRef> defaults, AdvanceT &&advance) {
   if (!read() || !readFunctions(defaults))
     return;
+  readLengths();
   llvm::SmallVector<Value> values(steps * directions), hiddens, cells;
   for (int64_t d = 0; d < directions; ++d) {
     Direction direction = this->direction(d);
     bool backwards = isReverse || d == 1;
     for (int64_t i = 0; i < steps && !node.failed(); ++i) {
       int64_t t = backwards ? steps - 1 - i : i;
-      advance(*this, direction,
-              Expr(node, node.reshape(node.slice(direction.products, 0, t, 1), {batch, gates * hidden})));
-      values[t * directions + d] = direction.hidden;
+      values[t * directions + d] = step(direction, t, advance);
     }
     hiddens.push_back(direction.hidden);
     if (direction.cell)
@@ -206,15 +241,15 @@ template <typename AdvanceT> void Layer::run(llvm::ArrayRef<llvm::StringRef> def
 
 /// Gates i, o, f, c.
 void lstm(Node &node) {
-  if (node.intAttr("input_forget", 0) != 0)
-    return node.unsupported("with input_forget");
-  Layer(node, 4).run({"sigmoid", "tanh", "tanh"}, [](Layer &layer, Direction &d, Expr products) {
+  bool isCoupled = node.intAttr("input_forget", 0) != 0;
+  Layer(node, 4).run({"sigmoid", "tanh", "tanh"}, [=](Layer &layer, Direction &d, Expr products) {
     Expr all = products + layer.recur(d, d.hidden, 0, 4), c = d.cell;
     auto gate = [&](int64_t index, int64_t peephole, Expr cell) {
       Expr sum = layer.piece(all, 1, index);
       return d.peephole && peephole >= 0 ? sum + layer.piece(d.peephole, 0, peephole) * cell : sum;
     };
-    Expr in = layer.activate(gate(0, 0, c), d.functions[0]), forget = layer.activate(gate(2, 2, c), d.functions[0]);
+    Expr in = layer.activate(gate(0, 0, c), d.functions[0]);
+    Expr forget = isCoupled ? 1 - in : layer.activate(gate(2, 2, c), d.functions[0]);
     Expr next = forget * c + in * layer.activate(gate(3, -1, c), d.functions[1]);
     Expr out = layer.activate(gate(1, 1, next), d.functions[0]);
     d.cell = next;
@@ -247,13 +282,7 @@ void rnn(Node &node) {
 } // namespace
 
 void zc::importer::addRecurrentHandlers(HandlerTable &table) {
-  const std::vector<KnownInput> lengths{
-      {4, "sequence_lens",
-       "pack_padded_sequence makes sequences of other lengths each step: feed padded ones, and leave "
-       "the padding out of the loss by labels of -100"}};
-  table.add("LSTM", 7, 3, 8, lstm, lengths);
-  table.add("GRU", 7, 3, 6, gru, lengths);
-  table.add("RNN", 7, 3, 6, rnn, lengths);
-  for (const char *op : {"LSTM", "GRU", "RNN"})
-    table.limit("", op, "sigmoid, tanh and relu, no clip; all sequences of one length");
+  table.add("LSTM", 7, 3, 8, lstm);
+  table.add("GRU", 7, 3, 6, gru);
+  table.add("RNN", 7, 3, 6, rnn);
 }

@@ -1,5 +1,5 @@
 //===- Vision.cpp - convolutions, pools, space and depth ------------------------===//
-#include "compiler/import/handlers/Expr.h"
+#include "compiler/import/handlers/Activations.h"
 #include "compiler/import/handlers/Handlers.h"
 
 #include <cmath>
@@ -105,15 +105,25 @@ bool checkRanks(Node &node, Value x, Value weight) {
   return !node.failed();
 }
 
-void conv(Node &node) {
+Expr convolved(Node &node) {
   Value x = node.input(0), weight = node.input(1);
   if (!checkRanks(node, x, weight))
-    return;
+    return {node, {}};
   Windows windows(node, dimsOf(x).drop_front(2), Dims(dimsOf(weight).drop_front(2)));
-  if (!node.failed())
-    node.set(
-        node.make<ConvOp>(withBias(node, x, weight),
-                          windows.attrs(node).ints("high", windows.high).integer("groups", node.intAttr("group", 1))));
+  if (node.failed())
+    return {node, {}};
+  return {node, node.make<ConvOp>(
+                    withBias(node, x, weight),
+                    windows.attrs(node).ints("high", windows.high).integer("groups", node.intAttr("group", 1)))};
+}
+void conv(Node &node) { node.set(convolved(node)); }
+
+/// ONNX Runtime's: an activation of the convolution plus, where given, another tensor.
+void fusedConv(Node &node) {
+  Expr y = convolved(node);
+  if (Value added = node.input(3))
+    y = y.apply<AddOp>(added);
+  node.set(activated(node, y, node.floatsAttr("activation_params")));
 }
 
 /// Output: stride * (in - 1) + output_padding + extent - pads, or what output_shape says.
@@ -376,6 +386,7 @@ void spaceToDepth(Node &node) {
 
 void zc::importer::addVisionHandlers(HandlerTable &table) {
   table.add("Conv", 1, 2, 3, conv);
+  table.add("com.microsoft", "FusedConv", {1, 2, 4, fusedConv});
   table.add("ConvTranspose", 1, 2, 3, convTranspose);
   table.add("MaxPool", 1, 1, 1, maxPool);
   table.add("AveragePool", 1, 1, 1, averagePool);

@@ -282,17 +282,46 @@ double Node::constantFloat(unsigned i) {
 
 //===-- tensors of the file ----------------------------------------------------===//
 
+namespace {
+/// The elements of its operands, in another order or shape.
+bool isRearranging(Operation *op) {
+  return isa_and_nonnull<graph::ConcatOp, graph::ReshapeOp, graph::TransposeOp, graph::ExpandOp, graph::SliceOp,
+                         graph::CastOp>(op);
+}
+} // namespace
+
 std::optional<HostTensor> Node::storedNumbers(Value value, int64_t most) {
-  auto read = value ? value.getDefiningOp<graph::ReadOp>() : graph::ReadOp();
-  const onnxpb::Tensor *tensor = read ? context.initializer(read.getParameter()) : nullptr;
-  if (!tensor)
+  if (!value || failed() || countOf(dimsOf(value)) > most)
     return std::nullopt;
-  std::string what = "initializer \"" + tensor->name() + "\"";
-  auto info = context.inspect(*tensor, what);
-  if (!info.ok() || info->elements > most)
+  if (const HostTensor *known = constantOf(value))
+    return *known;
+  Operation *op = value.getDefiningOp();
+  if (auto read = dyn_cast_or_null<graph::ReadOp>(op))
+    return context.storedNumbers(read.getParameter());
+  if (!isRearranging(op))
     return std::nullopt;
-  auto values = context.read(*info, what);
-  return values.ok() ? std::optional(std::move(*values)) : std::nullopt;
+  llvm::SmallVector<Value> parts;
+  for (Value operand : op->getOperands()) {
+    auto numbers = storedNumbers(operand, most);
+    parts.push_back(numbers ? constant(*numbers) : Value());
+    if (!parts.back())
+      return std::nullopt;
+  }
+  auto made = context.makeOp(op->getName().getStringRef(), parts, NamedAttrList(op->getAttrDictionary()), loc);
+  const HostTensor *known = made.ok() ? constantOf((*made)[0]) : nullptr;
+  return known ? std::optional(*known) : std::nullopt;
+}
+
+void Node::noteWeight(unsigned i, llvm::StringRef evidence) {
+  llvm::SmallVector<Value> pending{input(i)};
+  while (!pending.empty()) {
+    Value value = pending.pop_back_val();
+    Operation *op = value ? value.getDefiningOp() : nullptr;
+    if (auto read = dyn_cast_or_null<graph::ReadOp>(op))
+      context.noteWeight(read.getParameter().str(), evidence.str());
+    else if (isRearranging(op))
+      pending.append(op->operand_begin(), op->operand_end());
+  }
 }
 
 Value Node::readState(unsigned i) {

@@ -87,7 +87,7 @@ public:
   //===-- tensors of the file -------------------------------------------------===//
   /// Whether input `i` is an initializer of the model.
   bool isInitializer(unsigned i) const { return has(i) && context.initializer(proto.input(i)); }
-  /// The numbers of a value that is an initializer of at most `most` elements, trained or not.
+  /// The numbers of a value that is, or is rearranged of, initializers of at most `most` elements, trained or not.
   std::optional<HostTensor> storedNumbers(mlir::Value value, int64_t most);
   /// The present value of the initializer at input `i`, which the step changes. Null after an error.
   mlir::Value readState(unsigned i);
@@ -97,8 +97,9 @@ public:
   std::optional<int64_t> paddingOf(unsigned i, std::optional<int64_t> traced) {
     return context.paddingOf(proto.input(i), traced);
   }
-  /// The operator's definition says that input `i`, an initializer, is a weight.
-  void noteWeight(unsigned i, std::string evidence) { context.noteWeight(proto.input(i), std::move(evidence)); }
+  /// The operator's definition says that input `i` is a weight: so are the initializers that it is, under whatever
+  /// name, or is rearranged of.
+  void noteWeight(unsigned i, llvm::StringRef evidence);
   /// A tensor that the node itself holds: constant if small, else stored under the name of its output.
   mlir::Value ownTensor(const onnxpb::Tensor &tensor);
 

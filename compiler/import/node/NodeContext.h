@@ -79,7 +79,9 @@ public:
   /// The row of an embedding that gets no gradient: what --padding-idx says, or `traced`, the exporter's word, or the
   /// one row of zeros that a fresh padding_idx leaves (told in a warning).
   virtual std::optional<int64_t> paddingOf(const std::string &name, std::optional<int64_t> traced) = 0;
-  /// The operator's definition says that this initializer is a weight.
+  /// The numbers of a parameter; none where they cannot be read.
+  virtual std::optional<HostTensor> storedNumbers(llvm::StringRef parameter) = 0;
+  /// The operator's definition says that this parameter is a weight.
   virtual void noteWeight(const std::string &name, std::string evidence) = 0;
 };
 

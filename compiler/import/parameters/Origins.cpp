@@ -1,5 +1,6 @@
 //===- Origins.cpp - what exporters say of an initializer ------------------------===//
 #include "compiler/import/parameters/Origins.h"
+#include "compiler/import/file/Initializer.h"
 #include "compiler/options/Json.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -68,14 +69,24 @@ std::vector<std::string> pythonStrings(StringRef text) {
   return strings;
 }
 
+bool isWord(StringRef name) {
+  return !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
 /// "encoder.layers.0.gamma": identifiers and numbers, at least one dot.
 bool isModulePath(StringRef name) {
   llvm::SmallVector<StringRef> parts;
   name.split(parts, '.');
-  return parts.size() > 1 && llvm::all_of(parts, [](StringRef part) {
-           return !part.empty() && llvm::all_of(part, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-         });
+  return parts.size() > 1 && llvm::all_of(parts, isWord);
 }
+
+/// The TorchScript exporter names nodes by their place ("/head/MatMul") and the tensors that it makes itself too, or by
+/// the operator ("onnx::MatMul_592"): a name that is one word ("cls_token") is the exported module's own.
+/// torch.export's optimizer gives such names itself ("mul", "val_44"); those of ONNX's tools begin with a "_".
+bool isOfTorchScript(const onnxpb::Graph &graph) {
+  return llvm::any_of(graph.node(), [](const onnxpb::Node &node) { return StringRef(node.name()).starts_with("/"); });
+}
+bool isOwnOfModule(StringRef name) { return isWord(name) && llvm::isAlpha(name.front()); }
 
 Origin describedBy(const onnxpb::ValueInfo &info) {
   Origin origin;
@@ -171,6 +182,13 @@ void Origins::findMissing(const onnxpb::Graph &graph) {
   }
   if (!isKnown)
     absent.clear();
+  for (const onnxpb::Tensor &tensor : graph.initializer()) {
+    auto dtype = dtypeOfOnnx(tensor.data_type());
+    if (tensor.dims_size() == 0 && dtype && HostTensor::scalar(0, *dtype).isFloat())
+      for (const std::string &from : of(tensor.name()).foldedFrom)
+        if (of(from).kind == OriginKind::parameter)
+          numbers.emplace_back(tensor.name(), from);
+  }
 }
 
 Origins::Origins(const onnxpb::Model &model) {
@@ -180,9 +198,10 @@ Origins::Origins(const onnxpb::Model &model) {
   llvm::StringSet<> initializers;
   for (const onnxpb::Tensor &tensor : graph.initializer())
     initializers.insert(tensor.name());
-  for (const onnxpb::ValueInfo &info : graph.value_info())
-    if (Origin origin = describedBy(info); origin.kind != OriginKind::unknown && initializers.contains(info.name()))
-      origins[info.name()] = std::move(origin);
+  for (const auto *infos : {&graph.value_info(), &graph.input()}) // an initializer may be an input as well
+    for (const onnxpb::ValueInfo &info : *infos)
+      if (Origin origin = describedBy(info); origin.kind != OriginKind::unknown && initializers.contains(info.name()))
+        origins[info.name()] = std::move(origin);
   traces = llvm::any_of(graph.node(), [](const onnxpb::Node &node) {
     return llvm::any_of(node.metadata_props(),
                         [](const onnxpb::StringStringEntry &entry) { return entry.key() == kTrace; });
@@ -192,8 +211,9 @@ Origins::Origins(const onnxpb::Model &model) {
   bool hasKinds = llvm::any_of(origins, [](const auto &entry) { return entry.second.kind != OriginKind::folded; });
   if (hasKinds || model.producer_name() != "pytorch")
     return;
+  bool hasOwn = isOfTorchScript(graph);
   for (const onnxpb::Tensor &tensor : graph.initializer())
-    if (isModulePath(tensor.name()) && !origins.count(tensor.name()))
+    if ((isModulePath(tensor.name()) || (hasOwn && isOwnOfModule(tensor.name()))) && !origins.count(tensor.name()))
       origins[tensor.name()].kind = OriginKind::named;
 }
 

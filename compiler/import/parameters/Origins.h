@@ -1,7 +1,8 @@
 //===- Origins.h - what exporters say of an initializer --------------------------===//
 //
 // ONNX has no word for "parameter". torch.export writes the kind of every initializer and what a folded one was folded
-// from; the TorchScript exporter keeps the names of parameters and persistent buffers and invents none with a dot.
+// from; the TorchScript exporter keeps the names of parameters and persistent buffers and invents none that could be
+// one.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,6 +53,9 @@ public:
   /// Parameters that nodes of the exported program read and that no initializer is: the exporter's optimizer left them
   /// out (a bias of zeros), took an equal one for them, or folded them into something else.
   const std::vector<std::string> &missing() const { return absent; }
+  /// Numbers that the exporter's optimizer computed, each with a parameter that it computed them of and that others
+  /// still read: a part of the loss that depends on parameters alone, the reciprocal of one.
+  const std::vector<std::pair<std::string, std::string>> &foldedNumbers() const { return numbers; }
 
 private:
   void readTies(const onnxpb::Model &model);
@@ -62,6 +66,7 @@ private:
   llvm::StringMap<bool> program;
   std::vector<std::pair<std::string, std::string>> arguments; ///< of the program: its name for it, the parameter
   std::vector<std::string> absent;
+  std::vector<std::pair<std::string, std::string>> numbers;
   llvm::StringMap<std::string> weights;
   bool traces = false;
   Origin none;

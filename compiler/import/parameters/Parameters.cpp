@@ -6,11 +6,25 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
+/// A float of at least one dimension.
+static bool mayTrain(const onnxpb::Tensor &tensor) {
+  auto dtype = dtypeOfOnnx(tensor.data_type());
+  return dtype && tensor.dims_size() > 0 && HostTensor::scalar(0, *dtype).isFloat();
+}
+
+/// A Constant node whose tensor is a weight in all likelihood: scales and tables of a few numbers are vectors.
+static bool hasMatrix(const onnxpb::Node &node) {
+  return node.op_type() == "Constant" && llvm::any_of(node.attribute(), [](const onnxpb::Attribute &attribute) {
+           return attribute.has_t() && attribute.t().dims_size() > 1 && mayTrain(attribute.t());
+         });
+}
+
 Parameters::Parameters(ModelFile &file, const ImportOptions &options, OpBuilder &builder)
     : origins(file.model), padding(file, options, initializers, origins), file(file), options(options),
       builder(builder) {
   for (const onnxpb::Tensor &tensor : file.graph().initializer())
     initializers[tensor.name()] = &tensor;
+  inNodes = llvm::none_of(file.graph().initializer(), mayTrain) && llvm::any_of(file.graph().node(), hasMatrix);
   for (const onnxpb::Node &node : file.graph().node())
     if (node.domain() == "zero" && node.op_type() == "Assign")
       for (int i = 1; i < node.input_size(); i += 2)
@@ -37,6 +51,8 @@ bool Parameters::isConstant(const onnxpb::Tensor &tensor) const {
     return false; // a scalar may be one: a learned temperature
   return tensor.dims_size() == 0;
 }
+
+bool Parameters::isParameter(const onnxpb::Tensor &constant) const { return inNodes && mayTrain(constant); }
 
 Result<Value> Parameters::readAs(const std::string &initializer, const std::string &parameter, Location loc) {
   auto info = inspectTensor(file, *initializers.lookup(initializer), options.limits,

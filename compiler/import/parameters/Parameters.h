@@ -27,6 +27,9 @@ public:
   /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling, if no step
   /// changes them; all other floats may turn out to be trained.
   bool isConstant(const onnxpb::Tensor &tensor) const;
+  /// Is the tensor of a Constant node of the model to be stored as initializers are? Exporters of frozen modules, and
+  /// converters, write weights so: in a file without an initializer that could be one, and with a matrix in a node.
+  bool isParameter(const onnxpb::Tensor &constant) const;
   /// The initializer's value, through its tie.
   Result<mlir::Value> read(const std::string &name, mlir::Location loc);
   /// The value of a tensor whose bytes stay in the file.
@@ -50,6 +53,7 @@ private:
   mlir::OpBuilder &builder;
   graph::ProgramOp program;
   InitializerMap initializers;
+  bool inNodes = false;       ///< weights are in Constant nodes
   llvm::StringSet<> assigned; ///< by nodes
   Ties ties;
   llvm::StringMap<TensorInfo> stored; ///< what became a parameter

@@ -220,6 +220,8 @@ private:
       return {Role::frozen, "mask"};
     if (values && values->numElements() > 0 && hasRotaryPartner(parameter, *values))
       return {Role::frozen, "rotary table"};
+    if (origin.kind == OriginKind::unknown && !origins.hasTraces() && isNamedLikeParameter(name))
+      return {Role::trainable, "name"};
     std::string lost = parametersIn(origin);
     if (lost.empty())
       warn(parameter, "is not trained: it is only combined elementwise and nothing says that it is a parameter",
@@ -288,12 +290,26 @@ void reportMissing(ModuleOp module, const Origins &origins) {
       lost.push_back(name);
   if (lost.empty())
     return;
-  auto warning = emitWarning(module.getLoc())
-                 << lost.size() << (lost.size() == 1 ? " parameter" : " parameters")
-                 << " of the exported model are not in its file, and are not trained as PyTorch trains them: the "
-                    "exporter's optimizer has left them out, merged them with equal ones or folded them: "
-                 << listed(lost);
+  auto warning =
+      emitWarning(module.getLoc())
+      << lost.size() << (lost.size() == 1 ? " parameter" : " parameters")
+      << " of the exported model, which the exporter's optimizer left out, merged with equal ones or folded, "
+         "cannot be trained as in PyTorch: "
+      << listed(lost);
   warning.attachNote() << "help: export with optimize=False, or with 'zero export', which accounts for every parameter";
+}
+
+/// Numbers that stay what they are although a parameter that they follow from is trained.
+void reportNumbers(ModuleOp module, const Origins &origins) {
+  for (const auto &[number, from] : origins.foldedNumbers()) {
+    auto parameter = module.lookupSymbol<ParameterOp>(from);
+    if (!parameter || parameter.getRole() != Role::trainable)
+      continue;
+    auto warning = emitWarning(module.getLoc())
+                   << "'" << number << "' stays as it is: the exporter computed it of parameter '" << from
+                   << "', which gets no gradient through it";
+    warning.attachNote() << "help: export with optimize=False to train that";
+  }
 }
 
 } // namespace
@@ -334,6 +350,7 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
   if (!options.forwardOnly) {
     ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups, options.noDecay));
     reportMissing(module, origins);
+    reportNumbers(module, origins);
   }
   reportTies(module, origins, parameterBytes);
   return Status::success();

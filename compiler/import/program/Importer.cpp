@@ -134,7 +134,7 @@ Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &t
   auto info = inspect(tensor, what);
   if (!info.ok())
     return info.error();
-  if (info->elements > options.limits.foldedElements)
+  if (info->elements > options.limits.foldedElements || (&scope == &modelScope && parameters.isParameter(tensor)))
     return parameters.store(*info, stored, loc);
   auto values = read(*info, what);
   if (!values.ok())

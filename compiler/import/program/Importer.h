@@ -63,6 +63,10 @@ private:
   std::optional<int64_t> paddingOf(const std::string &name, std::optional<int64_t> traced) override {
     return parameters.padding.of(name, traced, mlir::NameLoc::get(builder.getStringAttr(name)));
   }
+  std::optional<HostTensor> storedNumbers(llvm::StringRef parameter) override {
+    auto values = parameters.bytes().values(parameter);
+    return values ? std::optional(std::move(*values)) : std::nullopt;
+  }
   void noteWeight(const std::string &name, std::string evidence) override {
     parameters.origins.noteWeight(name, std::move(evidence));
   }
