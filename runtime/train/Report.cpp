@@ -1,5 +1,6 @@
 #include "runtime/base/Descriptor.h"
 #include "runtime/base/Failpoint.h"
+#include "runtime/base/Size.h"
 #include "runtime/train/Evaluate.h"
 
 #include <algorithm>
@@ -38,9 +39,15 @@ static uint64_t peakResident() {
 }
 
 MemoryWatch::MemoryWatch(const planpb::Plan &plan, int ranks) {
-  for (const planpb::Arena &arena : plan.arenas())
+  constexpr uint64_t kLarge = uint64_t(4) << 30;
+  uint64_t all = 0;
+  for (const planpb::Arena &arena : plan.arenas()) {
+    all += arena.bytes();
+    ofRank += (ofRank.empty() ? "" : ", ") + showSize(arena.bytes()) + " " + tierName(arena.tier());
     if (arena.tier() != planpb::NVME)
       planned += arena.bytes() * uint64_t(ranks);
+  }
+  ofRank = all < kLarge ? "" : "before the first step each rank's memory is filled: " + ofRank;
 }
 
 std::string MemoryWatch::look() {

@@ -101,6 +101,8 @@ Status Rank::main() {
   ExecutorOptions options = run.executorOptions();
   Recording::configure(run.plan, run.options, run.summary.steps, options);
   options.agree = [this] { return pulse(); };
+  if (leads() && !run.memory.large().empty())
+    run.observer.note(run.memory.large());
   auto prepared = run.prepareExecutor(run.plan, communicator, options, loader);
   if (!prepared)
     return prepared.error();

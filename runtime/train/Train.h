@@ -54,11 +54,15 @@ public:
   /// the system, and no memory before that.
   std::string look();
   void fill(JobReport &report) const;
+  /// For who waits for the first step: what a rank has, where there is so much of it that filling it takes minutes;
+  /// empty otherwise.
+  const std::string &large() const { return ofRank; }
   /// Bytes of the process's arenas.
   uint64_t plannedBytes() const { return planned; }
 
 private:
   uint64_t planned = 0;
+  std::string ofRank;
   bool hasWarned = false;
 };
 /// One JSON object without a newline.

@@ -52,6 +52,20 @@ struct Trained {
   std::atomic<int> stop{0};
 };
 
+TEST(MemoryWatch, SaysWhatIsLarge) {
+  planpb::Plan plan;
+  auto add = [&](planpb::Tier tier, uint64_t bytes) {
+    planpb::Arena *arena = plan.add_arenas();
+    arena->set_tier(tier);
+    arena->set_bytes(bytes);
+  };
+  add(planpb::DEVICE, uint64_t(1) << 30);
+  EXPECT_EQ(train::MemoryWatch(plan, 8).large(), "");
+  add(planpb::NVME, uint64_t(3) << 30);
+  EXPECT_EQ(train::MemoryWatch(plan, 8).large(),
+            "before the first step each rank's memory is filled: 1.00 GiB device, 3.00 GiB nvme");
+}
+
 /// The losses alone, exactly.
 std::vector<double> losses(const std::vector<nlohmann::json> &lines) {
   std::vector<double> values;
