@@ -1,8 +1,10 @@
 #include "runtime/exec/QueueExecutor.h"
 
+#include "kernels/cpu/GrantedTeam.h"
 #include "kernels/cpu/Team.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/SignalStack.h"
+#include "runtime/base/Size.h"
 #include "runtime/device/Caught.h"
 #include "runtime/plan/Walk.h"
 
@@ -42,6 +44,15 @@ uint64_t QueueExecutor::counted() const {
   return sum;
 }
 
+std::vector<std::string> QueueExecutor::lateNotes() const {
+  const int lacks = missing.load(std::memory_order_relaxed);
+  if (lacks == 0)
+    return {};
+  return {"the system gave " + zc::counted(lacks, "thread") +
+          " less than a queue of this rank has, so steps took longer: see ulimit -u, ulimit -v, OMP_THREAD_LIMIT and "
+          "pids.max of the control group"};
+}
+
 void QueueExecutor::startThread(unsigned queue) {
   threads.emplace_back([this, queue] {
     SignalStack stack;
@@ -52,7 +63,10 @@ void QueueExecutor::startThread(unsigned queue) {
 }
 
 void QueueExecutor::runQueue(unsigned queue, uint64_t mine) {
-  cpu::TeamLimit team(teams[queue]);
+  const int granted = cpu::grantedTeam(teams[queue]);
+  if (granted < teams[queue])
+    missing.store(teams[queue] - granted, std::memory_order_relaxed);
+  cpu::TeamLimit team(granted);
   StepContext now = contexts[mine % kInFlight];
   setFaultContext(communicator.rank(), now.step);
   if (queuesCopies(queue, now)) {

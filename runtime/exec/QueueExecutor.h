@@ -12,8 +12,11 @@
 #include "runtime/exec/BaseExecutor.h"
 #include "runtime/plan/ThreadShares.h"
 
+#include <atomic>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace zc {
 
@@ -26,6 +29,7 @@ public:
 
   Status runStep(const StepContext &step) final;
   Status drain() final;
+  std::vector<std::string> lateNotes() const override;
 
 protected:
   static constexpr uint64_t kInFlight = 2; ///< the current iteration and the one before
@@ -45,6 +49,7 @@ protected:
   bool finished(uint64_t last);
   void fail(const Error &error);
 
+  std::atomic<int> missing{0};                 // threads that a queue was not given
   std::array<Timeline, kNumQueues> done;       // steps finished, per queue
   const std::array<int, kNumQueues> teams;     // threads of a queue's kernels
   uint64_t iteration = 0;                      // asked for

@@ -100,7 +100,31 @@ def too_few_addresses():
     return "oneDNN multiplies here"
 
 
-suite.run([("too few addresses", too_few_addresses)])
+def too_few_threads():
+    """Where ranks and queues have theirs, kernels make do with fewer: OpenMP, asked for more, would end the process."""
+    plan, text = suite.compile(ROOT / "examples/gpt/gpt.onnx", suite.dir / "scarce.plan", "--dim", "batch=4", "--world-size", 2), suite.dir / "scarce.txt"
+    text.write_bytes(bytes(range(256)) * 64)
+    if os.getuid() != 0:
+        return "skipped: what else this user has running counts"
+    out, seen = suite.dir / "scarce", {}
+    suite.dir.chmod(0o711)
+    out.mkdir()
+    out.chmod(0o777)
+    for most in (1, 3, 6, 7, 40):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+        command = (suite.bin / "zero-run", plan, "--tokens", text, "--byte-level", "--shift-labels", "--steps", 2, "--threads", 3, "--out", out / str(most))
+        try:
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, preexec_fn=limit, user=54321, group=54321, extra_groups=[])
+        except PermissionError:
+            return "skipped: the programs lie where other users may not look"
+        seen[most] = (done.returncode, "less than a queue of this rank has" in done.stderr)
+        if done.returncode not in (0, 5) or (done.returncode == 5 and "cannot start a thread" not in done.stderr):
+            raise Case(f"of {most}: {done.returncode}: {done.stderr}")
+    if set(seen.values()) != {(5, False), (0, True), (0, False)}:
+        raise Case(f"{seen}")
+
+
+suite.run([("too few addresses", too_few_addresses), ("too few threads", too_few_threads)])
 suite.run([waits(given, expected) for given, expected in (({}, {"GOMP_SPINCOUNT": "1000"}), ({"GOMP_SPINCOUNT": "7"},) * 2,
                                                           ({"OMP_WAIT_POLICY": "active"},) * 2)])
 suite.run([bits("gpt2", world, place, threads) for threads, place, world in suite.draw(
