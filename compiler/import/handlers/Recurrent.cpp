@@ -141,6 +141,9 @@ bool Layer::read() {
   for (auto [i, name] : {std::pair(1u, "W"), {2u, "R"}, {3u, "B"}, {7u, "P"}})
     if (node.has(i))
       node.noteWeight(i, std::string(name) + " of " + node.opType().str());
+  for (unsigned i : {5u, 6u})
+    if (node.has(i))
+      node.noteState(i);
   isBatchFirst = node.intAttr("layout", 0) != 0;
   std::string way = node.stringAttr("direction", "forward");
   if (!node.failed() && way != "forward" && way != "reverse" && way != "bidirectional")

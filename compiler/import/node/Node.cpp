@@ -312,16 +312,24 @@ std::optional<HostTensor> Node::storedNumbers(Value value, int64_t most) {
   return known ? std::optional(*known) : std::nullopt;
 }
 
-void Node::noteWeight(unsigned i, llvm::StringRef evidence) {
-  llvm::SmallVector<Value> pending{input(i)};
+/// The parameters that a value is, or is rearranged of.
+static void forEachStored(Value value, llvm::function_ref<void(std::string parameter)> visit) {
+  llvm::SmallVector<Value> pending{value};
   while (!pending.empty()) {
-    Value value = pending.pop_back_val();
-    Operation *op = value ? value.getDefiningOp() : nullptr;
+    Value next = pending.pop_back_val();
+    Operation *op = next ? next.getDefiningOp() : nullptr;
     if (auto read = dyn_cast_or_null<graph::ReadOp>(op))
-      context.noteWeight(read.getParameter().str(), evidence.str());
+      visit(read.getParameter().str());
     else if (isRearranging(op))
       pending.append(op->operand_begin(), op->operand_end());
   }
+}
+
+void Node::noteWeight(unsigned i, llvm::StringRef evidence) {
+  forEachStored(input(i), [&](std::string parameter) { context.noteWeight(parameter, evidence.str()); });
+}
+void Node::noteState(unsigned i) {
+  forEachStored(input(i), [&](std::string parameter) { context.noteState(parameter); });
 }
 
 Value Node::readState(unsigned i) {

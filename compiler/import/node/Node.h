@@ -100,6 +100,8 @@ public:
   /// The operator's definition says that input `i` is a weight: so are the initializers that it is, under whatever
   /// name, or is rearranged of.
   void noteWeight(unsigned i, llvm::StringRef evidence);
+  /// The same of a state that a layer begins with, which is a weight only where somebody says so.
+  void noteState(unsigned i);
   /// A tensor that the node itself holds: constant if small, else stored under the name of its output.
   mlir::Value ownTensor(const onnxpb::Tensor &tensor);
 

@@ -83,6 +83,7 @@ public:
   virtual std::optional<HostTensor> storedNumbers(llvm::StringRef parameter) = 0;
   /// The operator's definition says that this parameter is a weight.
   virtual void noteWeight(const std::string &name, std::string evidence) = 0;
+  virtual void noteState(const std::string &parameter) = 0;
 };
 
 } // namespace zc::importer

@@ -202,6 +202,9 @@ Origins::Origins(const onnxpb::Model &model) {
     for (const onnxpb::ValueInfo &info : *infos)
       if (Origin origin = describedBy(info); origin.kind != OriginKind::unknown && initializers.contains(info.name()))
         origins[info.name()] = std::move(origin);
+  for (const auto &parameter : program) // value_info is what tools leave out first
+    if (Origin &origin = origins[parameter.getKey()]; origin.kind == OriginKind::unknown)
+      origin = {OriginKind::parameter, "parameter", {}};
   traces = llvm::any_of(graph.node(), [](const onnxpb::Node &node) {
     return llvm::any_of(node.metadata_props(),
                         [](const onnxpb::StringStringEntry &entry) { return entry.key() == kTrace; });

@@ -10,6 +10,7 @@
 #include "compiler/import/file/onnx.pb.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <optional>
 #include <string>
@@ -41,6 +42,9 @@ public:
   bool hasTraces() const { return traces; }
   /// An operator's definition says that this is a weight, whatever the exporter did to it.
   void noteWeight(llvm::StringRef initializer, std::string evidence) { weights[initializer] = std::move(evidence); }
+  /// A layer begins with it.
+  void noteState(llvm::StringRef initializer) { states.insert(initializer); }
+  bool isState(llvm::StringRef initializer) const { return states.contains(initializer); }
   /// Empty where no operator says so.
   std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
   /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
@@ -68,6 +72,7 @@ private:
   std::vector<std::string> absent;
   std::vector<std::pair<std::string, std::string>> numbers;
   llvm::StringMap<std::string> weights;
+  llvm::StringSet<> states;
   bool traces = false;
   Origin none;
 };

@@ -162,6 +162,8 @@ public:
       return {Role::trainable, "exporter: parameter"};
     if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
       return {Role::frozen, "class weights of a loss"};
+    if (origin.kind == OriginKind::unknown && origins.isState(name))
+      return {Role::frozen, "initial state"};
     auto isUsed = [&](ArrayRef<OperandRole> roles) {
       return llvm::any_of(reads[name], [&](ReadOp read) { return isUsedAs(roles, read.getResult()); });
     };

@@ -70,6 +70,7 @@ private:
   void noteWeight(const std::string &name, std::string evidence) override {
     parameters.origins.noteWeight(name, std::move(evidence));
   }
+  void noteState(const std::string &parameter) override { parameters.origins.noteState(parameter); }
 
   //===-- nodes and bodies --------------------------------------------------===//
   Status findLiveNodes();

@@ -32,11 +32,12 @@ def ints(name, values, shape=None):
     return tensor([len(values)] if shape is None else shape, INT64, values, name)
 
 
-def model(nodes, inputs, outputs, initializers=(), opset=17, ir=8, extra=b"", value_infos=()):
+def model(nodes, inputs, outputs, initializers=(), opset=17, ir=8, extra=b"", value_infos=(), of_graph=b""):
+    """`extra`: fields of the model, `of_graph`: of the graph."""
     graph = b"".join(data(1, n) for n in nodes) + data(2, "g") + b"".join(data(5, t) for t in initializers)
     graph += b"".join(data(11, v) for v in inputs) + b"".join(data(12, v) for v in outputs)
     graph += b"".join(data(13, v) for v in value_infos)
-    return number(1, ir) + data(7, graph) + data(8, data(1, "") + number(2, opset)) + extra
+    return number(1, ir) + data(7, graph + of_graph) + data(8, data(1, "") + number(2, opset)) + extra
 
 
 def body(nodes, inputs, outputs):
