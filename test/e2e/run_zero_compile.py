@@ -63,7 +63,7 @@ COMMAND_LINES = [
     flags("--zero-stge 2", USAGE, 'did you mean "--zero-stage"?'), flags("--dmi batch=4", USAGE, 'did you mean "--dim"?'), flags("--xyzzy", USAGE, 'unknown flag "--xyzzy"'),
     flags("-- --zero-stage 2", USAGE, 'unexpected argument "--zero-stage"'),
     flags("--max-grad-norm 1", USAGE, 'it is called "--clip-grad-norm X" here'), flags("--num_epochs 2", USAGE, 'it is zero-run\'s to say: "--epochs N"'),
-    flags("another.onnx", USAGE, "another.onnx"), flags("--lr=", USAGE, '"--lr" lacks its value'), flags("--lr fast", USAGE, "--lr"),
+    flags("another.onnx", USAGE, "another.onnx"), flags("--lr", USAGE, "--lr"), flags("--lr fast", USAGE, "--lr"),
     flags("--lr 1 --lr 1", USAGE, '"--lr" is given 2 times'), flags("--lr 0x10", USAGE, '"0x10" is not a number'), flags("--lr 1e400", USAGE, "finite"),
     flags("--world-size 99999999999999999999", USAGE, "99999999999999999999 is not in [1, 65536]"),
     flags("--lr nan", USAGE, "--lr"), flags("--clip-grad-norm inf", USAGE, "--clip-grad-norm"), flags("--lr -1", USAGE, "--lr"),
