@@ -40,6 +40,15 @@ def spectra(h, given):
     return whole + torch.stft(h.flatten(1), 8, 4, window=torch.hann_window(8), return_complex=True).abs().mean()
 
 
+def filterbank(h, given):
+    """Frames' spectra in bands, as of vocoders."""
+    rows, window = torch.cat([h, h.sin()], -1).flatten(1), torch.hann_window(6)
+    spectrum = torch.stft(rows, 8, 4, 6, window, center=False, onesided=True, return_complex=True)
+    bands = torch.log(torch.clamp(given["model"].centres.abs()[:, :5] @ torch.sqrt(torch.view_as_real(spectrum).pow(2).sum(-1) + 1e-9), min=1e-5))
+    whole = torch.stft(rows, 8, hop_length=3, normalized=True, onesided=False, pad_mode="constant", return_complex=True)
+    return bands.mean() + (whole * whole.conj()).real.mean() + torch.stft(rows, 8, return_complex=True).angle().cos().mean()
+
+
 def taught(h, given):
     """By what the same weights say without a gradient."""
     with torch.no_grad():
@@ -360,7 +369,7 @@ FUNCTIONS = {
     "label smoothing, weights, one ignored": labelled(label_smoothing=0.2, weight=WEIGHTS, ignore_index=3),
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
-    "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
+    "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "filterbank": filterbank, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
     "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
@@ -384,18 +393,20 @@ def beside(name, exporter, **options):
 
 
 class Projects(nn.Module):
-    """Recurrent layers whose state is a projection of what the cells give, and layers whose weights have a norm of their own."""
+    """Recurrent layers whose state is a projection of what the cells give, layers whose weights have a norm of their own, and an adaptive softmax."""
 
     def __init__(self):
         super().__init__()
         self.long, self.last = nn.LSTM(8, 6, 2, proj_size=4, batch_first=True, bidirectional=True), nn.LSTM(8, 5, proj_size=3, bias=False)
+        self.words = nn.AdaptiveLogSoftmaxWithLoss(4, 12, [3, 7], div_value=2.0)
         self.normed, self.parametrized = nn.utils.weight_norm(nn.Conv1d(3, 4, 2)), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2), dim=None)
 
     def forward(self, x):
         h, (state, cell) = self.long(x)
+        words = self.words(h[:, 0, :4], (x[:, 0, 0].abs() * 5).long().clamp(max=11))
         h, _ = self.last(h.transpose(0, 1))
         h = self.normed(h.permute(1, 2, 0)).tanh()
-        return self.parametrized(h.mT).square().mean() + state.square().mean() + cell.square().mean()
+        return self.parametrized(h.mT).square().mean() + state.square().mean() + cell.square().mean() + words.loss + words.output.exp().mean()
 
 
 def projected():

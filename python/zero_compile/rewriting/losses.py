@@ -4,6 +4,26 @@ import math
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
 
 
+def adaptive(torch):
+    """What stands for the forward pass of AdaptiveLogSoftmaxWithLoss, which picks rows for each of its clusters: every cluster has all rows, each row takes its
+    own cluster's."""
+    functional, result = torch.nn.functional, torch.nn.modules.adaptive._ASMoutput
+
+    def forward(self, input_, target_):
+        if target_.dim() != 1:
+            raise NotImplementedError("an adaptive softmax of a single row")
+        place, within = target_, torch.zeros_like(input_[:, 0])
+        for cluster, (tail, low, high) in enumerate(zip(self.tail, self.cutoffs, self.cutoffs[1:])):
+            own = (target_ >= low) & (target_ < high)
+            each = functional.log_softmax(tail(input_), 1).gather(1, (target_ - low).clamp(0, high - low - 1).unsqueeze(1)).squeeze(1)
+            within = torch.where(own, each, within)
+            place = torch.where(own, torch.full_like(target_, self.shortlist_size + cluster), place)
+        output = within + functional.log_softmax(self.head(input_), 1).gather(1, place.unsqueeze(1)).squeeze(1)
+        return result(output, (-output).mean())
+
+    return forward
+
+
 def stand_ins(torch, origin):
     """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `origin`: of a tensor that a mask picked, what from and the mask."""
     functional = torch.nn.functional

@@ -7,7 +7,7 @@ import sys
 import warnings
 
 from ..errors import need
-from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, writing
+from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, writing
 from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
@@ -21,7 +21,7 @@ def traced(takes_gradients=False):
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        with NoGrad.counted(torch), attention_within(torch), stateless(torch), settled(torch), answering(torch, takes_gradients):
+        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answering(torch, takes_gradients):
             yield
     finally:
         distribution.set_default_validate_args(validates)
@@ -50,6 +50,17 @@ def attention_within(torch):
         yield
     finally:
         functional.scaled_dot_product_attention = real
+
+
+@contextlib.contextmanager
+def adaptive_softmax(torch):
+    """The module itself, since it is no function of torch's."""
+    kind = torch.nn.AdaptiveLogSoftmaxWithLoss
+    real, kind.forward = kind.forward, losses.adaptive(torch)
+    try:
+        yield
+    finally:
+        kind.forward = real
 
 
 @contextlib.contextmanager
@@ -83,18 +94,20 @@ def settled(torch):
 
 
 def attention(torch):
-    """What stands for scaled_dot_product_attention with a dropout, which exporters lose."""
+    """What stands for scaled_dot_product_attention with a dropout, which exporters lose, or of 16 bits with a mask, which TorchScript's writes in fp32."""
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-        if not dropout_p > 0:
+        widened = query.dtype in (torch.float16, torch.bfloat16) and (is_causal or attn_mask is not None) and torch.jit.is_tracing()
+        if not dropout_p > 0 and not widened:
             return NotImplemented
         if enable_gqa:
             key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), x.dim() - 3) for x in (key, value))
         scores = torch.matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(int(query.shape[-1])) if scale is None else scale)
         if is_causal:
-            attn_mask = torch.ones(int(query.shape[-2]), int(key.shape[-2]), dtype=torch.bool).tril()
+            attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
         if attn_mask is not None:
             scores = scores.masked_fill(attn_mask.logical_not(), float("-inf")) if attn_mask.dtype == torch.bool else scores + attn_mask
-        return torch.matmul(torch.nn.functional.dropout(scores.softmax(-1), dropout_p), value)
+        weights = scores.softmax(-1)
+        return torch.matmul(torch.nn.functional.dropout(weights, dropout_p) if dropout_p > 0 else weights, value)
 
     return scaled_dot_product_attention
 
@@ -105,7 +118,7 @@ def answering(torch, takes_gradients):
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked, parts = scattering.Picked(torch), rejoining.Parts(torch)
-    for room in (composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special):
+    for room in (composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special, spectra):
         answers |= room.stand_ins(torch)
     answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
     if takes_gradients:

@@ -96,9 +96,23 @@ def stand_ins(torch, picked):
         if places is not None:
             input[places] = value
             return None
+        if are_apart(index):
+            index = (*index, *[slice(None)] * (input.dim() - len(index)))
+            order = sorted(range(input.dim()), key=lambda dim: not isinstance(index[dim], tensor))
+            turned = input.permute(order).clone()
+            turned[tuple(index[dim] for dim in order)] = value
+            input.copy_(turned.permute([order.index(dim) for dim in range(input.dim())]))
+            return None
         if not isinstance(index, tensor) or index.dtype != torch.bool or index.dim() == input.dim() or isinstance(value, tensor) and value.dim():
             return NotImplemented
         return input.masked_fill_(index.reshape(*index.shape, *[1] * (input.dim() - index.dim())), value)
+
+    def are_apart(index):
+        """Tensors of places with slices between them, which exporters take one beside the other alone."""
+        if not isinstance(index, tuple) or not all(isinstance(each, (slice, tensor)) for each in index):
+            return False
+        places = [dim for dim, each in enumerate(index) if isinstance(each, tensor)]
+        return len(places) > 1 and places[-1] - places[0] >= len(places) and all(index[dim].dtype == torch.int64 and index[dim].dim() == 1 for dim in places)
 
     def in_places(input, index, value):
         """Slices of which one has tensors for its ends, with the places in its stead: as many as there are of `value`. None: that is not what `index` is."""
@@ -164,8 +178,16 @@ def stand_ins(torch, picked):
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
     def unfold(input, dimension, size, step):
-        """TorchScript's exporter puts the windows elsewhere where the dimension is counted from the end."""
-        return NotImplemented if dimension >= 0 else input.unfold(dimension + input.dim(), size, step)
+        """TorchScript's exporter wants to know all sizes, and puts the windows elsewhere where the dimension is counted from the end."""
+        dim = dimension % input.dim()
+        if dim == 0 or not torch.jit.is_tracing():
+            return NotImplemented if dimension >= 0 else input.unfold(dim, size, step)
+        count = (int(input.shape[dim]) - size) // step + 1
+        if step == size:
+            windows = input.narrow(dim, 0, count * size)
+        else:
+            windows = input.index_select(dim, (torch.arange(count)[:, None] * step + torch.arange(size)).flatten())
+        return windows.reshape(*input.shape[:dim], count, size, *input.shape[dim + 1:]).movedim(dim + 1, -1)
 
     return {tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
             tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
