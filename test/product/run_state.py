@@ -3,7 +3,7 @@
 ranks, each of which has its own, and taken home."""
 import copy
 
-from product import expect, needs, quiet_torch, silent, suite
+from product import beside_torch, expect, needs, quiet_torch, silent, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -146,6 +146,24 @@ def beside(name, exporter, ranks, stage):
     return f"{worst:.1e}"
 
 
+def pruned(h, given):
+    """Weights under a mask, which each step's forward pass puts on them, and whose gradients are not under it."""
+    m = given["model"]
+    m.linear.weight.data *= m.mask
+    m.wide.weight.data.mul_(m.wide_mask)
+    return m.wide(m.linear(h).tanh()).square().mean() + m.linear.weight.square().sum() / 9
+
+
+def masks(ranks, stage):
+    torch.manual_seed(1)
+    model = Model(pruned)
+    model.linear, model.wide = nn.Linear(8, 6), nn.Linear(6, 5)
+    model.register_buffer("mask", (torch.arange(48).reshape(6, 8) % 3 > 0).float())
+    model.register_buffer("wide_mask", (torch.arange(30).reshape(5, 6) % 2).float())
+    return beside_torch(suite, f"masks-{ranks}", model, batches(), ranks=ranks, stage=stage, rate=RATE)
+
+
+suite.run([(f"masks, {ranks} ranks, stage {stage}", lambda ranks=ranks, stage=stage: masks(ranks, stage)) for ranks, stage in ((1, 0), (2, 3))])
 suite.run([(f"{name}, {exporter}", lambda name=name, exporter=exporter: beside(name, exporter, 1, 0)) for name in MODELS for exporter in ("torchscript", "dynamo")])
 suite.run([(f"{name}, 2 ranks, stage 3", lambda name=name: beside(name, None, 2, 3)) for name in MODELS])
 suite.finish()

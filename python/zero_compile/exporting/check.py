@@ -7,7 +7,7 @@ import pathlib
 from .. import programs, record, supervised
 from ..errors import BAD_INPUT, MISMATCH, ZeroError, need
 from ..rewriting import draws, rewrite
-from . import state, steps
+from . import graph, state, steps
 from .steps import norm
 
 AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
@@ -48,9 +48,13 @@ def read_weights(path):
     raw, kinds = pathlib.Path(path).read_bytes(), {code: name for name, code in DTYPES.items()}
     start = 8 + int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8:start])
-    return {name: numpy.frombuffer(raw, kinds[of["dtype"]], (of["data_offsets"][1] - of["data_offsets"][0]) // numpy.dtype(kinds[of["dtype"]]).itemsize,
-                                   start + of["data_offsets"][0]).reshape(of["shape"])
-            for name, of in header.items() if name != "__metadata__"}
+
+    def array(of):
+        kind, (first, end) = numpy.dtype(kinds.get(of["dtype"], "uint16")), of["data_offsets"]
+        values = numpy.frombuffer(raw, kind, (end - first) // kind.itemsize, start + first).reshape(of["shape"])
+        return (values.astype(numpy.uint32) << 16).view(numpy.float32) if of["dtype"] == "BF16" else values
+
+    return {name: array(of) for name, of in header.items() if name != "__metadata__"}
 
 
 def zero_step(model, batch, rows, rate, *flags):
@@ -102,21 +106,27 @@ def computes(wrapper, batch):
 
 
 def compare(wrapper, model, batch, rows, other=None):
-    """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed;
-    None: it is, and was meant to be. `other`: a batch of other data, compared as well."""
+    """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed
+    (one more; twice as many where torch takes no other); None: it is, and was meant to be. `other`: a batch of other data, compared as well."""
     torch = need("torch", "exporting")
     if other and computes(wrapper, other):
         compare_step(wrapper, model, other, rows)
-    taken, count = ({name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1) if rows else (batch, None)
-    try:
-        said, idle = compare_step(wrapper, model, taken, count)
-    except ZeroError as problem:
-        if rows:
-            with contextlib.suppress(ZeroError):
-                compare_step(wrapper, model, batch, rows)
-                problem.help = FIXED_BATCH
-        raise
-    if wrapper.state:
+    more = [({name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1),
+            ({name: torch.cat([value, value]) for name, value in batch.items()}, 2 * rows)] if rows else [(batch, None)]
+    for taken, count in more:
+        try:
+            said, idle = compare_step(wrapper, model, taken, count)
+            break
+        except ZeroError as problem:
+            if rows:
+                with contextlib.suppress(ZeroError):
+                    compare_step(wrapper, model, batch, rows)
+                    problem.help = FIXED_BATCH
+            raise
+        except Exception:  # torch's, of groups of rows
+            if count == more[-1][1]:
+                raise
+    if wrapper.state.names or wrapper.state.projected:
         after_a_step(wrapper, model, taken, count)
     return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
 
@@ -146,7 +156,7 @@ def after_a_step(wrapper, model, batch, rows):
     with draws.the_same():
         steps.take(twin, batch)
     if computes(twin, batch):
-        compare_twin(twin, model, batch, rows, wrapper.state, "in the second step")
+        compare_twin(twin, model, batch, rows, [*wrapper.state.names, *wrapper.state.projected], "in the second step")
 
 
 def compare_twin(twin, model, batch, rows, names, when):
@@ -156,7 +166,7 @@ def compare_twin(twin, model, batch, rows, names, when):
     tensors = {tensor.name: tensor for tensor in proto.graph.initializer}
     for name in names:
         if name in tensors:
-            tensors[name].CopyFrom(onnx.numpy_helper.from_array(own[name].detach().numpy(), name))
+            tensors[name].CopyFrom(graph.initializer(own[name], name))
     with supervised.scratch("zero-check-") as folder:
         path = pathlib.Path(folder) / "moved.onnx"
         onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)

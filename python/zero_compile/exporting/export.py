@@ -291,11 +291,10 @@ def size(module):
 def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line". Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx, model = need("torch", "exporting"), need("onnx", "exporting"), steps.inner(wrapper)
-    moving = {name for name, _ in model.named_buffers()} | set(wrapper.state)
     with supervised.scratch("zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, state.kept(model, moving), wrapper.state.as_outputs(), rewrite.traced(takes_gradients):
+            with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), rewrite.traced(takes_gradients):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed += dict.fromkeys(f"{w.filename}:{w.lineno}" for w in said if "site-packages" not in w.filename and

@@ -4,7 +4,7 @@ What the exporters do to names and parameters is in docs/onnx.md, "What exporter
 from ..errors import UNSUPPORTED, ZeroError, need
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
-PLAIN = ("float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")  # types that numpy and ONNX have
+PLAIN = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # types that torch and ONNX have
 KEPT_OF_NODES = ("pkg.torch.onnx.fx_node", "pkg.onnxscript.rewriter.rule_name")
 
 
@@ -43,12 +43,12 @@ def adopt(proto, model, prefix, with_gradient):
             renamed[prefix + name] = name
     apply_names(graph, renamed)
     for name in unused:  # no node reads it; it comes home from here
-        graph.initializer.append(onnx.numpy_helper.from_array(parameters[name].detach().numpy(), name))
+        graph.initializer.append(initializer(parameters[name], name))
     present = {tensor.name for tensor in graph.initializer}
     buffers = {name for name, _ in model.named_buffers()}
     for name, value in model.state_dict().items():  # a count of batches, say: load_state_dict wants what the graph does not
         if name in buffers and name not in present and str(value.dtype).removeprefix("torch.") in PLAIN:
-            graph.initializer.append(onnx.numpy_helper.from_array(value.detach().numpy(), name))
+            graph.initializer.append(initializer(value, name))
             present.add(name)
     buffers &= present
     kinds = {name: "PARAMETER" if parameters[name].requires_grad and name not in unused else "FROZEN" for name in groups if name in present}
@@ -70,13 +70,21 @@ def assign(proto, states):
     present = {tensor.name for tensor in graph.initializer}
     for name, value in states.items():
         if name not in present:  # written to, and never read
-            graph.initializer.append(onnx.numpy_helper.from_array(value.detach().numpy(), name))
+            graph.initializer.append(initializer(value, name))
     make_way(graph, {loss: f"{loss}.of_step"})
     graph.output[0].name = loss
     pairs = [name for pair in zip(states, values) for name in pair]
     graph.node.append(onnx.helper.make_node("Assign", [f"{loss}.of_step", *pairs], [loss], name="Assign", domain="zero"))
     if "zero" not in {opset.domain for opset in proto.opset_import}:
         proto.opset_import.append(onnx.helper.make_opsetid("zero", 1))
+
+
+def initializer(value, name):
+    """A tensor as ONNX's; numpy has no type for bfloat16."""
+    onnx, torch = need("onnx", "exporting"), need("torch", "exporting")
+    if value.dtype != torch.bfloat16:
+        return onnx.numpy_helper.from_array(value.detach().numpy(), name)
+    return onnx.helper.make_tensor(name, onnx.TensorProto.BFLOAT16, list(value.shape), value.detach().contiguous().view(torch.int16).numpy().tobytes(), raw=True)
 
 
 def rearranged(graph, parameter):

@@ -1,5 +1,5 @@
 """What a model keeps from one step to the next beside what its optimizer trains: buffers, and parameters without a gradient, that a forward pass writes to
-(moving averages, codebooks, queues, teachers). A State names them: `found` by forward passes of copies, outputs of the trace behind the loss, which the graph
+(moving averages, codebooks, queues, teachers), and what it makes of parameters that train (a mask of pruned weights). A State names them: `found` by forward passes of copies, outputs of the trace behind the loss, which the graph
 assigns, compared with what torch makes of them. State that is in neither, a number or a list of a module's, is no graph's: `repeats` refuses what depends on
 it, and `kept` leaves the model as it was."""
 import contextlib
@@ -12,10 +12,11 @@ MOVE = 1e-2  # of what a step changes of a tensor
 
 
 class State:
-    """What is carried, in the order of the outputs; `refused`: what a forward pass writes to and no graph can carry."""
+    """What is carried, in the order of the outputs; `projected`: parameters that train and that a forward pass writes to (`is_projection`), which keep what the
+    optimizer makes of them, and of which each step takes what is written; `refused`: what else it writes to, and no graph can carry."""
 
-    def __init__(self, names=(), refused=()):
-        self.names, self.refused, self.are_outputs = list(names), list(refused), False
+    def __init__(self, names=(), projected=(), refused=()):
+        self.names, self.projected, self.refused, self.are_outputs = list(names), list(projected), list(refused), False
 
     def __iter__(self):
         return iter(self.names)
@@ -30,6 +31,10 @@ class State:
         """{name: the tensor in `model`}"""
         own = tensors(model)
         return {name: own[name] for name in self.names}
+
+    def moving(self, model):
+        """Names of what a forward pass may write to."""
+        return {*dict(model.named_buffers()), *self.names, *self.projected}
 
     def put(self, model, values):
         """In `model` it is `values`."""
@@ -68,12 +73,11 @@ class State:
 
     def write(self, proto, model):
         """Into the initializers, which the exporter has one forward pass later: this, and running statistics, as they are in the model."""
-        onnx = need("onnx", "exporting")
-        values = {name: value for name, value in model.named_buffers() if value.is_floating_point()} | self.values(model)
+        values = {name: value for name, value in tensors(model).items() if name in self.moving(model) and (value.is_floating_point() or name in self.names)}
         for tensor in proto.graph.initializer:
             value = values.get(tensor.name)
             if value is not None and list(value.shape) == list(tensor.dims):
-                tensor.CopyFrom(onnx.numpy_helper.from_array(value.detach().numpy(), tensor.name))
+                tensor.CopyFrom(graph.initializer(value, tensor.name))
 
     def compare(self, model, after, got, where):
         """What a step made of it in torch, of `model` the model `after`, is what it made of it in a plan, `got`. Errors: mismatch."""
@@ -90,10 +94,12 @@ class State:
         if self.names:
             names = ", ".join(map(repr, self.names[:6])) + (f" and {len(self.names) - 6} more" if len(self.names) > 6 else "")
             notes(f"changed by each step's forward pass, on each rank by itself as batch norms' statistics are: {names}")
+        if self.projected:
+            notes("written to by each step's forward pass, and trained: " + ", ".join(map(repr, self.projected[:6])) + "; a run keeps what the optimizer makes of them, and brings that home")
         if self.refused:
             of_parameters = sorted(set(self.refused) & set(dict(model.named_parameters())))
             raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or self.refused)[:8])),
-                            help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step" if of_parameters else
+                            help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step; what is computed of them is, as weight * mask" if of_parameters else
                             "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
 
 
@@ -117,7 +123,40 @@ def found(wrapper, batch, watching):
     before = tensors(model)
     with_gradient = steps.reached(wrapper, batch) if any(before[name].requires_grad for name in written) else ()
     names = [name for name in written if not (before[name].requires_grad and name in with_gradient) and kinds[name] == (before[name].shape, before[name].dtype)]
-    return State(names, [name for name in written if name not in names])
+    others = [name for name in written if name not in names]
+    try:
+        projects = others and all(name in with_gradient and before[name].requires_grad for name in others) and is_projection(wrapper, batch, others)
+    except Exception:  # whatever a model says of weights that have moved
+        projects = False
+    return State(names, others if projects else (), () if projects else others)
+
+
+def is_projection(wrapper, batch, names):
+    """Is what a forward pass makes of the parameters `names` the same, with the loss and the gradients, whether an optimizer has gone on from what they were or
+    from what the forward pass before made of them? Then it need not be kept: of a mask that stays, not of a norm, nor of a mask by what the weights are."""
+    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(1)
+    for scale in (1, 10, 100):  # until something is written to all of them: a norm may be kept already
+        first, outcomes = steps.without_any_dropout(moved(wrapper, scale)), []
+        own = State(names).held(steps.inner(first))
+        with draws.the_same():
+            first(*batch.values())
+        projected = State(names).held(steps.inner(first))
+        if not any(torch.equal(own[name], projected[name]) for name in names):
+            break
+    else:
+        return False
+    noise = {name: value.std(unbiased=False) * torch.randn(value.shape, generator=generator) for name, value in own.items()}
+    for begins in (own, projected):
+        twin = steps.duplicate(first)
+        with torch.no_grad(), draws.the_same():
+            for name, value in begins.items():
+                tensors(steps.inner(twin))[name].copy_(0.9 * value + noise[name])  # a decay and a step
+        with draws.the_same():
+            loss, gradients = steps.take(twin, {name: value.roll(1, 0) for name, value in batch.items()})
+        outcomes.append((loss, gradients, tensors(steps.inner(twin))))
+    (loss, gradients, one), (again, others, other) = outcomes
+    return abs(again - loss) <= steps.LOSS * abs(loss) and all(error <= steps.GRADIENT for error in steps.errors(others, gradients).values()) and \
+        all(torch.allclose(one[name], other[name], rtol=steps.LOSS, atol=0, equal_nan=True) for name in one)
 
 
 def is_written(before, after, versions):
@@ -129,17 +168,24 @@ def is_written(before, after, versions):
 def written_when_moved(wrapper, batch, takes_gradients):
     """Names of those that it writes to once the parameters have moved, each by itself: a norm of what has that norm is no change, nor is a teacher's mean
     with a student that it is a copy of, and what is written through `data` counts as no write."""
-    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(0)
-    twin = steps.duplicate(wrapper)
+    torch, twin = need("torch", "exporting"), moved(wrapper)
     model = steps.inner(twin)
     with torch.no_grad():
-        for p in model.parameters():
-            p.mul_(2 + 2 * torch.rand(p.shape, generator=generator)).add_(0.1 * torch.randn(p.shape, generator=generator))
         before = {name: value.clone() for name, value in carriable(model, takes_gradients).items()}
         with contextlib.suppress(Exception):  # whatever a model says of such weights
             twin(*batch.values())
     now = tensors(model)
     return [name for name, value in before.items() if name in now and now[name].shape == value.shape and not same_values(value, now[name])]
+
+
+def moved(wrapper, scale=1):
+    """A copy whose parameters have moved."""
+    torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(0)
+    twin = steps.duplicate(wrapper)
+    with torch.no_grad():
+        for p in steps.inner(twin).parameters():
+            p.mul_(scale * (2 + 2 * torch.rand(p.shape, generator=generator))).add_(0.1 * torch.randn(p.shape, generator=generator))
+    return twin
 
 
 def carriable(model, takes_gradients):

@@ -53,7 +53,8 @@ class Writes:
         if name == "__set__":  # of data, or of nothing that is known here
             if name_of(function) != "data.__set__" or args[1].shape != target.shape:
                 return NotImplemented
-            self.write(target, args[1].detach())
+            if not self.is_there(target, None, args[1]):
+                self.write(target, behind(target, args[1]))
             return None
         stands = getattr(torch.Tensor, name[:-1], None) in answers or name == "copy_" or NoGrad.depth > 0
         if not (stands or torch.jit.is_tracing() and (target in self.views or any(ref() is not None for ref in self.of.get(target, ())))):
@@ -92,11 +93,14 @@ class Writes:
                 self.renew(each, written)
 
 
+def behind(target, value):
+    """`value` where the gradient does not see it, but is `target`'s still."""
+    return target + (value - target).detach() if target.is_floating_point() and target.requires_grad else value.detach()
+
+
 def unseen(target, value):
     """In the model's no_grad a gradient goes on as if nothing were written."""
-    if NoGrad.depth == 0 or not target.is_floating_point():
-        return value
-    return target + (value - target).detach() if target.requires_grad else value.detach()
+    return behind(target, value) if NoGrad.depth > 0 and target.is_floating_point() else value
 
 
 def name_of(function):
@@ -115,7 +119,7 @@ def puts(torch):
 
     def as_it_is(function, place, args, kwargs):
         """A detached one is written to behind the gradient's back."""
-        return lambda base, part: base + (part - base).detach() if base.is_floating_point() and base.requires_grad else part
+        return lambda base, part: behind(base, part) if base.is_floating_point() and base.requires_grad else part
 
     def turned_back(function, place, args, kwargs):
         return lambda base, part: function(part, *args, **kwargs)
