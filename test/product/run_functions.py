@@ -340,7 +340,8 @@ def most_often(h, given):
 def without_means(h, given):
     centres = given["model"].centres
     bare, rows = functional.rms_norm(h, (8,)), functional.rms_norm(h, (3, 8), centres[:3], 0.5)
-    return (functional.rms_norm(h.sin(), (8,), centres[1]) * rows).mean() + functional.rms_norm(bare + rows, (8,), centres[4], 1e-6).square().mean()
+    return (functional.rms_norm(h.sin(), (8,), centres[1]) * rows).mean() + functional.rms_norm(bare + rows, (8,), centres[4], 1e-6).square().mean() + \
+        functional.layer_norm(h, (h.size(-1),), centres[0]).sin().mean()
 
 
 def composed(h, given):
@@ -359,7 +360,8 @@ def rejoined(h, given):
     rows, columns = list(h), h.sin().split([3, 5], -1)
     return (torch.cat(rows).cumsum(0) * torch.cat(rows, 0)).mean() + torch.stack(list(h.sum(-1)), 1).square().mean() + \
         torch.cat(columns, -1).mean() + torch.cat(columns[::-1], -1).cumsum(-1).mean() + torch.stack(h.unbind(1), -1).cumsum(-1).square().mean() + \
-        (given["image"] * pooled(h)[:, :2, None, None]).unfold(-2, 3, 2).cumsum(-1).square().mean()
+        (given["image"] * pooled(h)[:, :2, None, None]).unfold(-2, 3, 2).cumsum(-1).square().mean() + \
+        (functional.pad(h, (0, 2), "replicate").unfold(-1, 4, 2) * torch.arange(4.0)).square().mean() + functional.pad(h, (2, 1), "replicate").unfold(1, 1, 1).unfold(2, 5, 5).cumsum(-1).mean()
 
 
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731

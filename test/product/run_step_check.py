@@ -403,6 +403,39 @@ def decided_by_python():
         expect(not (suite.dir / "decided.onnx").exists(), "a file was left")
 
 
+class Counted(Classifier):
+    """By len() of the rows: a penalty so small that no comparison finds it, and of a model that draws the loss."""
+
+    def __init__(self, draws):
+        super().__init__()
+        self.draws = draws
+
+    def forward(self, x, y):
+        if self.draws:
+            z = self.head(self.features(x + 0.1 * torch.randn_like(x)))
+            return functional.cross_entropy(z, y, reduction="sum") / len(x)
+        return super().forward(x, y) + 1e-7 * self.layer.weight.square().sum() / len(y)
+
+
+class Neighbours(Classifier):
+    """A sparse matrix that stays."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("near", (torch.rand(5, 5) > 0.5).float().to_sparse())
+
+    def features(self, x):
+        return torch.sparse.mm(self.near, super().features(x).T).T + x @ (self.near @ self.layer.weight).T
+
+
+def rows_that_len_counts():
+    """They stay open, though the first export would pass."""
+    for draws in (False, True):
+        _, notes = export(Counted(draws))
+        expect("int() and len() of tensors are tensors in the export" in notes and not any("is fixed" in note for note in notes), notes)
+    export(Neighbours(), exporter="torchscript")
+
+
 def amplified_rounding():
     """A gradient beyond the usual bound may be as far from the one in double as torch's own; a wrong one is much further."""
     torch.manual_seed(5)
@@ -439,5 +472,5 @@ def without_double():
         steps.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, without_double)])
 suite.finish()

@@ -47,7 +47,7 @@ def adopt(proto, model, prefix, with_gradient):
     present = {tensor.name for tensor in graph.initializer}
     buffers = {name for name, _ in model.named_buffers()}
     for name, value in model.state_dict().items():  # a count of batches, say: load_state_dict wants what the graph does not
-        if name in buffers and name not in present and str(value.dtype).removeprefix("torch.") in PLAIN:
+        if name in buffers and name not in present and value.layout == need("torch", "exporting").strided and str(value.dtype).removeprefix("torch.") in PLAIN:
             graph.initializer.append(initializer(value, name))
             present.add(name)
     buffers &= present

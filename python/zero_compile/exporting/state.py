@@ -104,8 +104,8 @@ class State:
 
 
 def tensors(model):
-    """Its buffers and parameters by name."""
-    return {**dict(model.named_buffers()), **dict(model.named_parameters())}
+    """Its buffers and parameters by name, but for sparse ones, which no graph has."""
+    return {name: value for name, value in (*model.named_buffers(), *model.named_parameters()) if value.layout == need("torch", "exporting").strided}
 
 
 def found(wrapper, batch, watching):

@@ -12,7 +12,13 @@ def stand_ins(torch):
         dims = list(range(-len(normalized_shape), 0))
         return scaled(input * (input.pow(2).mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps)).rsqrt(), weight, None)
 
-    return {torch.nn.functional.batch_norm: batch_norm, torch.nn.functional.rms_norm: rms_norm, torch.rms_norm: rms_norm}
+    def layer_norm(input, normalized_shape, *args, **kwargs):
+        """Of sizes that the trace has: (x.size(-1),)."""
+        if not any(isinstance(size, torch.Tensor) for size in normalized_shape):
+            return NotImplemented
+        return torch.nn.functional.layer_norm(input, [int(size) for size in normalized_shape], *args, **kwargs)
+
+    return {torch.nn.functional.layer_norm: layer_norm, torch.nn.functional.batch_norm: batch_norm, torch.nn.functional.rms_norm: rms_norm, torch.rms_norm: rms_norm}
 
 
 def of_steps(torch):

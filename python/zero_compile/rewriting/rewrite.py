@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 
-from ..errors import need
+from ..errors import PACKAGE, need
 from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, writing
 from .tracing import Frozen, NoGrad
 
@@ -177,11 +177,11 @@ def without_dropout(torch):
 
 @contextlib.contextmanager
 def told_of(torch, frame):
-    """Warnings of what is called here are of the model's line, which a mode stands before; what torch's modules check of their inputs is no value."""
+    """Warnings of what is called here are of the model's line, which a mode stands before, or two; what torch's modules check of their inputs is no value."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
-    own, checks = os.path.dirname(torch.__file__) + os.sep, False
+    own, checks = (os.path.dirname(torch.__file__) + os.sep, PACKAGE), False
     while frame.f_back and frame.f_code.co_filename.startswith(own):
         checks |= frame.f_code.co_name.startswith("check_")
         frame = frame.f_back

@@ -177,6 +177,16 @@ def stand_ins(torch, picked):
         """TorchScript's exporter adds the rank to a negative dimension in place, and so to every -1 of the graph."""
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
+    def of_sparse(input, mat2):
+        """A sparse matrix that stays (a graph's neighbours) times rows: those of its columns, added up in its rows."""
+        if not isinstance(input, tensor) or input.layout == torch.strided or mat2.dim() != 2 or not torch.jit.is_tracing():
+            return NotImplemented
+        with tracing.paused():
+            entries = input.detach().to_sparse_coo().coalesce()
+            (rows, columns), values = entries.indices(), entries.values()
+        picked = mat2.index_select(0, columns) * values.unsqueeze(1)
+        return mat2.new_zeros(int(input.shape[0]), mat2.shape[1]).scatter_add(0, rows.unsqueeze(1).expand_as(picked), picked)
+
     def unfold(input, dimension, size, step):
         """TorchScript's exporter wants to know all sizes, and puts the windows elsewhere where the dimension is counted from the end."""
         dim = dimension % input.dim()
@@ -189,7 +199,8 @@ def stand_ins(torch, picked):
             windows = input.index_select(dim, (torch.arange(count)[:, None] * step + torch.arange(size)).flatten())
         return windows.reshape(*input.shape[:dim], count, size, *input.shape[dim + 1:]).movedim(dim + 1, -1)
 
-    return {tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
+    products = torch.sparse.mm, torch.mm, tensor.mm, torch.matmul, tensor.matmul, tensor.__matmul__, torch.spmm
+    return {**dict.fromkeys(products, of_sparse), tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
             tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
