@@ -383,7 +383,7 @@ FUNCTIONS = {
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }
 COMPARES_ROWS = ("fill_diagonal_",)
-NOT_IN = {"torchscript": ("most often", "fold", "frequencies", "spectra", "zeros", "border", "reflection", "probabilities"),
+NOT_IN = {"torchscript": ("most often", "fold", "frequencies", "spectra", "probabilities"),
           "dynamo": ("int of a shape", "rejoined")}
 
 

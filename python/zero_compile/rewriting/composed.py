@@ -6,6 +6,14 @@ def stand_ins(torch):
     """{torch's function: what stands for it}; NotImplemented from one: not in this exporter's trace, or not for these arguments."""
     functional, tensor, special = torch.nn.functional, torch.Tensor, torch.special
 
+    def affine_grid(theta, size, align_corners=None):
+        """Places of a grid from -1 to 1, at the corners or in the middle of its cells, moved by a matrix of each row's (Jaderberg 2015)."""
+        sizes = [int(each) for each in size[2:]]
+        ends = [1.0 if align_corners else 1 - 1 / each for each in sizes]
+        axes = torch.meshgrid(*(torch.linspace(-end, end, each) if each > 1 else torch.zeros(1) for end, each in zip(ends, sizes)), indexing="ij")
+        places = torch.stack([*reversed(axes), torch.ones_like(axes[0])], -1).reshape(-1, len(sizes) + 1).to(theta.dtype)
+        return torch.matmul(places, theta.transpose(1, 2)).reshape(-1, *sizes, len(sizes))
+
     def addcdiv(input, tensor1, tensor2, *, value=1):
         return input + value * (tensor1 / tensor2)
 
@@ -80,6 +88,6 @@ def stand_ins(torch):
                    fliplr=lambda input: input.flip(1), flipud=lambda input: input.flip(0), positive=lambda input: input,
                    deg2rad=lambda input: input * (math.pi / 180), rad2deg=lambda input: input * (180 / math.pi))
     answers = {getattr(room, name): function for name, function in by_name.items() for room in (torch, tensor)}
-    answers |= {special.xlogy: xlogy, special.expm1: expm1, special.exp2: exp2, functional.threshold: threshold, functional.bilinear: bilinear,
+    answers |= {functional.affine_grid: affine_grid, special.xlogy: xlogy, special.expm1: expm1, special.exp2: exp2, functional.threshold: threshold, functional.bilinear: bilinear,
                 functional.channel_shuffle: channel_shuffle, torch.channel_shuffle: channel_shuffle}
     return {function: traced_alone(stand_in) for function, stand_in in answers.items()}
