@@ -40,78 +40,105 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
     with training(model, notes), supervised.stage(BAD_INPUT, "torch's computation of the model", "one step by torch alone, loss.backward() included, ends the same way"):
-        return export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch)
+        return Export(model, batch, path, loss, exporter, check, task, notes, fixed_batch).run()
 
 
-def export_training(model, batch, path, loss, exporter, check, task, notes, fixed_batch):
-    """export, of a model whose modules train or evaluate as they are to."""
-    torch, onnx = need("torch", "exporting"), need("onnx", "exporting")
-    wrapper, adapter = wrap(model, list(batch), loss), adapters.describe(model)
-    refusals.refuse(model)
-    drawn, own, takes = try_out(wrapper, batch, notes)
-    first, problems, fixed, drawn = None, [], {}, [] if getattr(loss, "is_fixed", False) else drawn
-    if drawn:
-        notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
-    # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
-    low = checking.towards(batch, True) if check and task is None else batch
-    traced = low if low is not batch and checking.computes(wrapper, low) else batch
-    if exporter and exporter not in EXPORTERS:
-        raise ZeroError(USAGE, f'there is no exporter "{exporter}"', help="exporters: " + ", ".join(EXPORTERS))
-    said = []  # of what is fixed: each place once
-    attempts = [(name, False) for name in EXPORTERS if exporter == name or exporter is None and not (takes and name == "dynamo")]
-    kept_whole = False
-    while attempts:
-        name, keeps = attempts.pop(0)
-        try:
-            fixed.clear()
-            other = next(other for other in EXPORTERS if other != name)
-            with supervised.stage(UNSUPPORTED, f"the exporter {name}", f"--exporter {other} (exporter={other!r}) is another one"), functions.traced(own), \
-                    whole.kept(model, loss) if keeps else contextlib.nullcontext():
-                proto = trace(name, wrapper, traced, fixed_batch, fixed, bool(takes))
-            if any(fixed.values()) and not kept_whole:  # a number of rows that divides a small part of the loss is not found by a comparison
-                kept_whole, attempts = True, [(name, True), (name, False), *attempts]
-                continue
-            for place in fixed:
-                if place not in said:
-                    notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
-            said += fixed
-            if not fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
-                raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
-            details = graph.adopt(proto, model, steps.INNER + ".", lambda: steps.reached(wrapper, batch))
-            wrapper.state.write(proto, model)
-            derivatives.write(proto)
-            details |= {"exporter": f"{name}, torch {torch.__version__}", "class": type(model).__name__, "task": task,
-                        "inputs": list(batch), **adapter}
-            if name == "dynamo" and normalizes_by_batch(model):
-                details["batch_norm"] = "train"
-            record.write(proto, details)
-            folder = pathlib.Path(path).resolve().parent
-            folder.mkdir(parents=True, exist_ok=True)
-            with supervised.scratch(".zero-export-", folder) as temporary:
-                files = save(onnx, proto, pathlib.Path(temporary) / pathlib.Path(path).name)
-                if check:
-                    compare(model, wrapper, batch, files[0], loss, name, task, notes, fixed_batch, bool(drawn))
-                for file in reversed(files):  # the model last: whoever finds it finds its data
-                    outputs.put(file, folder / file.name)
-            if keeps:
-                notes("int() and len() of tensors are tensors in the export")
-            notes(f"{path}: {sum(p.numel() for p in model.parameters()):,} parameters, {details['exporter']}")
-            return details
-        except OSError as problem:
-            raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or path)) from problem
-        except Exception as problem:  # whatever torch's exporters throw
-            if fixed and isinstance(problem, ZeroError):
-                meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
-                problem.help = f"what Python takes from a tensor ({', '.join(fixed)}) is fixed in the export: compute it by tensors alone, numpy's functions by torch's" + meant
-            if keeps:  # without, an attempt says more
-                continue
-            if fixed and not kept_whole:
-                kept_whole, attempts = True, [(name, True), *attempts]
-            problems.append(f"{name}: {first_line(problem)}")
-            first = first or problem
-            notes(f"the exporter {problems[-1]}")
-    code, help = (first.code, first.help) if isinstance(first, ZeroError) else (OVER_BUDGET if wants_memory(first) else UNSUPPORTED, None)
-    raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(problems), help=help) from first
+class Export:
+    """Of a model whose modules train or evaluate as they are to: attempts, with an exporter after the other, until one gives a graph that trains as torch does."""
+
+    def __init__(self, model, batch, path, loss, exporter, check, task, notes, fixed_batch):
+        if exporter and exporter not in EXPORTERS:
+            raise ZeroError(USAGE, f'there is no exporter "{exporter}"', help="exporters: " + ", ".join(EXPORTERS))
+        self.model, self.batch, self.path, self.loss, self.check = model, batch, path, loss, check
+        self.task, self.notes, self.fixed_batch = task, notes, fixed_batch
+        self.wrapper, self.adapter = wrap(model, list(batch), loss), adapters.describe(model)
+        refusals.refuse(model)
+        drawn, self.functions, takes = try_out(self.wrapper, batch, notes)
+        self.drawn, self.takes_gradients = [] if getattr(loss, "is_fixed", False) else drawn, bool(takes)
+        if self.drawn:
+            notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
+        # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
+        low = checking.towards(batch, True) if check and task is None else batch
+        self.traced = low if low is not batch and checking.computes(self.wrapper, low) else batch
+        # With int() and len() of tensors kept as tensors, or without; the former is put before an exporter's other ones once it is wanted.
+        self.attempts = [(name, False) for name in EXPORTERS if exporter == name or exporter is None and not (takes and name == "dynamo")]
+        self.kept_whole = False
+        self.fixed, self.said = {}, []  # where this attempt fixed a value that Python took (trace); of all attempts, what was told
+        self.first, self.problems = None, []
+
+    def run(self):
+        """The record. Errors: no attempt gives such a graph."""
+        while self.attempts:
+            name, keeps = self.attempts.pop(0)
+            try:
+                proto = self.trace(name, keeps)
+                if any(self.fixed.values()) and not self.kept_whole:  # a number of rows that divides a small part of the loss is not found by a comparison
+                    self.keep_whole((name, True), (name, False))
+                    continue
+                return self.write(name, keeps, proto)
+            except OSError as problem:
+                raise ZeroError(IO, problem.strerror or str(problem), where=str(problem.filename or self.path)) from problem
+            except Exception as problem:  # whatever torch's exporters throw
+                self.fail(name, keeps, problem)
+        code, help = (self.first.code, self.first.help) if isinstance(self.first, ZeroError) else (OVER_BUDGET if wants_memory(self.first) else UNSUPPORTED, None)
+        raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(self.problems), help=help) from self.first
+
+    def keep_whole(self, *attempts):
+        self.kept_whole, self.attempts = True, [*attempts, *self.attempts]
+
+    def trace(self, name, keeps):
+        self.fixed.clear()
+        other = next(other for other in EXPORTERS if other != name)
+        with supervised.stage(UNSUPPORTED, f"the exporter {name}", f"--exporter {other} (exporter={other!r}) is another one"), functions.traced(self.functions), \
+                whole.kept(self.model, self.loss) if keeps else contextlib.nullcontext():
+            return trace(name, self.wrapper, self.traced, self.fixed_batch, self.fixed, self.takes_gradients)
+
+    def write(self, name, keeps, proto):
+        """The record, of what was traced, as it is in `path` then. Errors: it does not train as torch does."""
+        for place in self.fixed:
+            if place not in self.said:
+                self.notes(f"{place}: a value that Python took from a tensor here is fixed in the export")
+        self.said += self.fixed
+        if not self.fixed_batch and not any(d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim):
+            raise ZeroError(UNSUPPORTED, "it takes the number of rows for a constant", help=checking.FIXED_BATCH)
+        details = self.finish(name, proto)
+        folder = pathlib.Path(self.path).resolve().parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with supervised.scratch(".zero-export-", folder) as temporary:
+            files = save(need("onnx", "exporting"), proto, pathlib.Path(temporary) / pathlib.Path(self.path).name)
+            if self.check:
+                compare(self.model, self.wrapper, self.batch, files[0], self.loss, name, self.task, self.notes, self.fixed_batch, bool(self.drawn))
+            for file in reversed(files):  # the model last: whoever finds it finds its data
+                outputs.put(file, folder / file.name)
+        if keeps:
+            self.notes("int() and len() of tensors are tensors in the export")
+        self.notes(f"{self.path}: {sum(p.numel() for p in self.model.parameters()):,} parameters, {details['exporter']}")
+        return details
+
+    def finish(self, name, proto):
+        """The record, which `proto` has then, beside the model's own names, state and derivatives."""
+        details = graph.adopt(proto, self.model, steps.INNER + ".", lambda: steps.reached(self.wrapper, self.batch))
+        self.wrapper.state.write(proto, self.model)
+        derivatives.write(proto)
+        details |= {"exporter": f"{name}, torch {need('torch', 'exporting').__version__}", "class": type(self.model).__name__, "task": self.task,
+                    "inputs": list(self.batch), **self.adapter}
+        if name == "dynamo" and normalizes_by_batch(self.model):
+            details["batch_norm"] = "train"
+        record.write(proto, details)
+        return details
+
+    def fail(self, name, keeps, problem):
+        """Notes why an attempt is none."""
+        if self.fixed and isinstance(problem, ZeroError):
+            meant = f"; {problem.help}" if problem.help == checking.FIXED_BATCH else ""
+            problem.help = f"what Python takes from a tensor ({', '.join(self.fixed)}) is fixed in the export: compute it by tensors alone, numpy's functions by torch's" + meant
+        if keeps:  # without, an attempt says more
+            return
+        if self.fixed and not self.kept_whole:
+            self.keep_whole((name, True))
+        self.problems.append(f"{name}: {first_line(problem)}")
+        self.first = self.first or problem
+        self.notes(f"the exporter {self.problems[-1]}")
 
 
 def compare(model, wrapper, batch, file, loss, exporter, task, notes, fixed_batch, draws_numbers):
