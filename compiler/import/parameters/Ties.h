@@ -5,6 +5,8 @@
 #include "compiler/import/parameters/Origins.h"
 #include "compiler/import/parameters/ParameterBytes.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 namespace zc::importer {
 
 /// Initializers of the model's graph, by name.

@@ -22,7 +22,7 @@ def tie_groups(model):
 def adopt(proto, model, prefix, with_gradient):
     """Renames and ties the initializers of onnx.ModelProto `proto`, exported from a wrapper that holds `model` under `prefix`;
     returns what the record says of parameters. `with_gradient()`: the names of parameters that torch's backward reaches."""
-    onnx, graph = need("onnx", "exporting"), proto.graph
+    graph = proto.graph
     present = {tensor.name for tensor in graph.initializer}
     groups, parameters, renamed, unused = tie_groups(model), dict(model.named_parameters()), {}, []
     for first, others in groups.items():
