@@ -65,6 +65,13 @@ std::optional<DType> zc::importer::dtypeOfOnnx(int32_t dataType) {
   return onnxTypes[dataType].dtype;
 }
 
+bool zc::importer::isFloat(const onnxpb::Tensor &tensor) {
+  HostTensor probe;
+  const auto dtype = dtypeOfOnnx(tensor.data_type());
+  probe.dtype = dtype.value_or(probe.dtype);
+  return dtype && probe.isFloat();
+}
+
 std::string zc::importer::onnxTypeName(int32_t dataType) {
   if (dataType < 0 || dataType >= static_cast<int32_t>(std::size(onnxTypes)))
     return std::to_string(dataType);

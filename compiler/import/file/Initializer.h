@@ -22,6 +22,8 @@ struct TensorInfo {
 
 /// Nothing for types this project has no tensors of (strings, complex, 8-bit floats, 4-bit integers, ...).
 std::optional<DType> dtypeOfOnnx(int32_t dataType);
+/// Of those it has, is the tensor's a float's?
+bool isFloat(const onnxpb::Tensor &tensor);
 /// "FLOAT", or the number.
 std::string onnxTypeName(int32_t dataType);
 

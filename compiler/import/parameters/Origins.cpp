@@ -182,13 +182,11 @@ void Origins::findMissing(const onnxpb::Graph &graph) {
   }
   if (!isKnown)
     absent.clear();
-  for (const onnxpb::Tensor &tensor : graph.initializer()) {
-    auto dtype = dtypeOfOnnx(tensor.data_type());
-    if (tensor.dims_size() == 0 && dtype && HostTensor::scalar(0, *dtype).isFloat())
+  for (const onnxpb::Tensor &tensor : graph.initializer())
+    if (tensor.dims_size() == 0 && isFloat(tensor))
       for (const std::string &from : of(tensor.name()).foldedFrom)
         if (of(from).kind == OriginKind::parameter)
           numbers.emplace_back(tensor.name(), from);
-  }
 }
 
 Origins::Origins(const onnxpb::Model &model) {

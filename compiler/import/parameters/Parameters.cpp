@@ -7,10 +7,7 @@ using namespace zc::importer;
 using namespace mlir;
 
 /// A float of at least one dimension.
-static bool mayTrain(const onnxpb::Tensor &tensor) {
-  auto dtype = dtypeOfOnnx(tensor.data_type());
-  return dtype && tensor.dims_size() > 0 && HostTensor::scalar(0, *dtype).isFloat();
-}
+static bool mayTrain(const onnxpb::Tensor &tensor) { return tensor.dims_size() > 0 && isFloat(tensor); }
 
 /// A Constant node whose tensor is a weight in all likelihood: scales and tables of a few numbers are vectors.
 static bool hasMatrix(const onnxpb::Node &node) {
@@ -37,12 +34,9 @@ Status Parameters::resolveOptions() {
 }
 
 bool Parameters::isConstant(const onnxpb::Tensor &tensor) const {
-  auto dtype = dtypeOfOnnx(tensor.data_type());
-  if (!dtype || assigned.contains(tensor.name()))
+  if (!dtypeOfOnnx(tensor.data_type()) || assigned.contains(tensor.name()))
     return false;
-  HostTensor probe;
-  probe.dtype = *dtype;
-  if (!probe.isFloat())
+  if (!isFloat(tensor))
     return true;
   const Origin &origin = origins.of(tensor.name());
   if (origin.kind == OriginKind::buffer)

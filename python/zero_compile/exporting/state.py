@@ -18,15 +18,6 @@ class State:
     def __init__(self, names=(), projected=(), refused=()):
         self.names, self.projected, self.refused, self.are_outputs = list(names), list(projected), list(refused), False
 
-    def __iter__(self):
-        return iter(self.names)
-
-    def __len__(self):
-        return len(self.names)
-
-    def __contains__(self, name):
-        return name in self.names
-
     def values(self, model):
         """{name: the tensor in `model`}"""
         own = tensors(model)

@@ -72,7 +72,7 @@ def take(twin, batch):
     if loss.requires_grad:
         loss.backward()
     gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner(twin).named_parameters()
-                 if p.requires_grad and name not in twin.state}
+                 if p.requires_grad and name not in twin.state.names}
     return float(loss.detach()), gradients
 
 
