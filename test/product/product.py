@@ -32,6 +32,12 @@ def suite(description):
     return made
 
 
+def by_exporter(suite, cases, offered=lambda case, exporter: True):
+    """Pairs of a case and an exporter: all of TorchScript's, which takes a second, and of torch.export's, which takes five to twenty-five, one of five, each day others."""
+    slow = [(case, "dynamo") for case in cases if offered(case, "dynamo")]
+    return [(case, "torchscript") for case in cases if offered(case, "torchscript")] + suite.draw(slow, -(-len(slow) // 5), covering_values=False)
+
+
 def quiet_torch():
     import torch, transformers
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models whose forward pass draws numbers: exported in both ways, compared with fixed numbers in their place, drawn anew in each step of a training, of
 the distribution that torch's are; and functions of dropout, which no module's number switches off."""
-from product import expect, needs, quiet_torch, raises, silent, suite
+from product import by_exporter, expect, needs, quiet_torch, raises, silent, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -217,11 +217,11 @@ def dropout_of_attention(exporter):
 
 
 suite.run([(f"{function.__name__} {exporter}", lambda function=function, exporter=exporter: drawn(function, exporter))
-           for function, exporter in suite.draw([(function, exporter) for function in MODELS for exporter in exporting.EXPORTERS], len(MODELS))])
+           for function, exporter in by_exporter(suite, MODELS)])
 suite.run([(f"moments, {name}, {exporter}", lambda name=name, exporter=exporter: moments(name, exporter))
-           for name, exporter in suite.draw([(name, exporter) for name in MOMENTS for exporter in exporting.EXPORTERS], len(MOMENTS))])
+           for name, exporter in by_exporter(suite, MOMENTS)])
 DROPOUTS = (dropout_of_attention, dropout_between_layers)
 suite.run([(f"{f.__name__} {exporter}", lambda f=f, exporter=exporter: f(exporter))
-           for f, exporter in suite.draw([(f, exporter) for f in DROPOUTS for exporter in exporting.EXPORTERS], len(DROPOUTS))] +
+           for f, exporter in by_exporter(suite, DROPOUTS)] +
           [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, alpha_dropout)])
 suite.finish()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Functions of torch that are no single operator of ONNX's, or that exporters write otherwise or not at all: models of them, exported in both
 ways, trained beside torch."""
-from product import beside_torch, expect, needs, quiet_torch, suite
+from product import beside_torch, by_exporter, expect, needs, quiet_torch, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -419,8 +419,7 @@ def projected():
 
 
 suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(name, exporter))
-           for name, exporter in suite.draw([(name, exporter) for name in FUNCTIONS for exporter in ("torchscript", "dynamo")
-                                             if not any(word in name for word in NOT_IN[exporter])], len(FUNCTIONS))])
+           for name, exporter in by_exporter(suite, FUNCTIONS, lambda name, exporter: not any(word in name for word in NOT_IN[exporter]))])
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in suite.draw((("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16")), 2,
                                              covering_values=False)])
