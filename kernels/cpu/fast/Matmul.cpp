@@ -96,10 +96,15 @@ private:
     T *narrow = nullptr;
   };
 
-  /// Rows [r0, r1) and columns [c0, c1) of a matrix stored `width` wide, as fp32.
+  /// Rows [r0, r1) and columns [c0, c1) of a matrix stored `width` wide, as fp32. Rows are too short, and too far from
+  /// each other, for a processor to ask for the next ones itself.
   static void widenBlock(const T *x, int64_t width, int64_t r0, int64_t r1, int64_t c0, int64_t c1, float *y) {
-    for (int64_t r = r0; r < r1; ++r)
+    constexpr int64_t kAhead = 8, kLine = 64 / sizeof(T);
+    for (int64_t r = r0; r < r1; ++r) {
+      for (int64_t c = c0; r + kAhead < r1 && c < c1; c += kLine)
+        __builtin_prefetch(x + (r + kAhead) * width + c);
       widen(x + r * width + c0, y + (r - r0) * (c1 - c0), c1 - c0);
+    }
   }
 
   void block(const T *lhs, const T *rhs, const Ends &ends, int64_t i0, int64_t i1, int64_t j0, int64_t j1,
