@@ -39,7 +39,7 @@ Product backwardWeights(const ConvShape &s, int64_t places) {
 }
 
 Prepared preparePoint(const KernelSpec &spec, const Result<ConvShape> &read,
-                      Product (*productOf)(const ConvShape &, int64_t)) {
+                      Product (*productOf)(const ConvShape &, int64_t), std::string &note) {
   ZC_RETURN_IF_ERROR(read.status());
   if (hasAvx512() || !isFast(read->dtype) || read->isEmpty() || !isPoint(*read) ||
       (productOf != backwardWeights && !isWeightLarge(*read)))
@@ -58,6 +58,7 @@ Prepared preparePoint(const KernelSpec &spec, const Result<ConvShape> &read,
   Prepared made = fastKernels().prepare(matmul);
   ZC_RETURN_IF_ERROR(made.status());
   const std::string method = "as a product: " + (*made)->method();
+  note = (*made)->note();
   return makeKernel(
       [made = std::shared_ptr<Kernel>(std::move(*made)), product,
        count = spec.operands.size() + (spec.workspace > 0)](void *const *operands, const StepContext &context) {
@@ -73,11 +74,15 @@ Prepared preparePoint(const KernelSpec &spec, const Result<ConvShape> &read,
 } // namespace
 
 void addPointConv(KernelRegistry &registry) {
-  registry.add("conv", [](const KernelSpec &spec) { return preparePoint(spec, readConv(spec), forward); });
-  registry.add("conv_transpose",
-               [](const KernelSpec &spec) { return preparePoint(spec, readConvTranspose(spec), backwardData); });
-  registry.add("conv_weight_grad",
-               [](const KernelSpec &spec) { return preparePoint(spec, readConvWeightGrad(spec), backwardWeights); });
+  registry.addNoting("conv", [](const KernelSpec &spec, std::string &note) {
+    return preparePoint(spec, readConv(spec), forward, note);
+  });
+  registry.addNoting("conv_transpose", [](const KernelSpec &spec, std::string &note) {
+    return preparePoint(spec, readConvTranspose(spec), backwardData, note);
+  });
+  registry.addNoting("conv_weight_grad", [](const KernelSpec &spec, std::string &note) {
+    return preparePoint(spec, readConvWeightGrad(spec), backwardWeights, note);
+  });
 }
 
 } // namespace zc::cpu
