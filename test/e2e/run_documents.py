@@ -185,12 +185,14 @@ def named_tests():
 
 
 def scripts():
-    """Each script of a folder of scripts has its line in that folder's README."""
-    there = [path for path in tracked() if path.match("test/*/run_*.py")]
-    missing = [str(path.relative_to(ROOT)) for path in there if f"`{path.name}`" not in (path.parent / "README.md").read_text()]
+    """Each script beside a README, and what every other room of the runtime stands on, is named there."""
+    readmes = {path.parent: path.read_text() for path in tracked() if path.name == "README.md" and path.exists()}
+    there = [path for path in tracked() if path.parent in readmes and path.parent != ROOT / "test" and
+             (path.suffix in (".py", ".sh") or path.match("runtime/base/*.h"))]
+    missing = [str(path.relative_to(ROOT)) for path in there if not re.search(rf"(?<![\w.]){re.escape(path.name)}\b", readmes[path.parent])]
     if missing:
         raise Case("not in their folder's README: " + " ".join(missing))
-    return f"{len(there)} scripts"
+    return f"{len(there)} files"
 
 
 def first_page():
