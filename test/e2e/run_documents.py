@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The contracts of docs/ against what they are about: cli.md against `--help-all` of both tools, onnx.md against the importer's table
+"""The contracts of docs/ against what they are about: cli.md against `--help-all` of both tools and `zero`'s help, onnx.md against the importer's table
 of operators, pages, sources and files that documents and sources cite against the tree."""
 import os, pathlib, re, subprocess, sys
 
@@ -64,6 +64,24 @@ def flags_of(tool, command):
 def every_command_has_its_section():
     titles = set(re.findall(r"^### zero-run (.*)$", (DOCS / "cli.md").read_text(), re.M))
     compare("commands of zero-run", titles, set(help_all("zero-run")) - {""})
+
+
+def python_help(*command):
+    """Of the package's command, which needs no torch for that."""
+    return subprocess.run([sys.executable, "-m", "zero_compile", *command, "--help"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "200"}).stdout
+
+
+def python_command(command):
+    def run():
+        rows = re.findall(r"^  (-.*)$", python_help(command), re.M)
+        return compare(f"zero {command}", documented(f"### zero {command}"), set().union(*(flags_in(row.split("  ")[0]) for row in rows)))
+    return f"flags of zero {command}", run
+
+
+def every_python_command():
+    titles = set(re.findall(r"^### zero (.*)$", (DOCS / "cli.md").read_text(), re.M))
+    return compare("commands of zero", titles, set(re.search(r"\{([a-z,]+)\}", python_help())[1].split(",")))
 
 
 def failpoints():
@@ -205,7 +223,8 @@ def first_page():
 
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
-cases += [("commands of zero-run", every_command_has_its_section), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
+cases += [python_command(command) for command in ("export", "tokens", "import", "train")]
+cases += [("commands of zero-run", every_command_has_its_section), ("commands of zero", every_python_command), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
           ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages), ("scripts", scripts),
           ("length of README.md", first_page)]
 suite.run(cases)
