@@ -80,7 +80,7 @@ public:
     ZC_RETURN_IF_ERROR(import());
     FailureOr<std::string> table = explainSharding(*model.module, gradStageOf(strategy));
     if (failed(table))
-      return emitted.error(Code::unsupported, 413);
+      return emitted.error(Code::unsupported, 307);
     result.shardingTable = *table;
     return finish();
   }
@@ -131,7 +131,7 @@ private:
   Status emit() {
     FailureOr<planpb::Plan> plan = plan::toProto(*model.module);
     if (failed(plan))
-      return emitted.error(Code::internal, 441);
+      return emitted.error(Code::internal, 308);
     ZC_RETURN_IF_ERROR(writeFiles(*plan, options));
     if (options.output == "-") {
       Result<std::string> bytes = packPlan(*plan);

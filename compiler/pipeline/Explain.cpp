@@ -42,7 +42,7 @@ Result<llvm::json::Object> reportOf(const CompileOptions &options) {
     return compiled.error();
   llvm::Expected<llvm::json::Value> report = llvm::json::parse(compiled->reportJson);
   if (!report)
-    return makeError(Code::internal, 442, llvm::toString(report.takeError()));
+    return makeError(Code::internal, 309, llvm::toString(report.takeError()));
   return std::move(*report->getAsObject());
 }
 

@@ -62,7 +62,7 @@ Status zc::recordOptimizer(ModuleOp module, const GradOptions &grad, const std::
   if (grad.forwardOnly)
     return Status::success();
   if (!module.walk([](graph::UpdateOp) { return WalkResult::interrupt(); }).wasInterrupted())
-    return makeError(Code::usage, 411, "no parameter is trained: the loss depends on none", model,
+    return makeError(Code::usage, 306, "no parameter is trained: the loss depends on none", model,
                      "--list-parameters tells why; --trainable GLOB and --loss choose otherwise");
   graph::Training training = graph::trainingOf(module);
   training.optimizer = grad.update;

@@ -76,7 +76,7 @@ Status zc::runStage(const Stage &stage, ModuleOp module, const StageContext &con
   manager.enableVerifier(false); // a stage is verified at its end; of trials, what is kept is compiled once more
   if (!context.isTrial) {
     if (failed(applyPassManagerCLOptions(manager)))
-      return makeError(Code::usage, 401, "MLIR's pass manager flags contradict each other");
+      return makeError(Code::usage, 305, "MLIR's pass manager flags contradict each other");
     applyDefaultTimingPassManagerCLOptions(manager);
   }
   if (stage.phase == Phase::shard)

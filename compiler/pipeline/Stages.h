@@ -19,11 +19,11 @@ struct Stage {
   int number;
 };
 /// All from import, which has no passes, to the plan's level.
-inline constexpr Stage kStages[] = {{Phase::import, "import", Code::badInput, 400},
-                                    {Phase::grad, "grad", Code::unsupported, 410},
-                                    {Phase::shard, "shard", Code::usage, 420},
-                                    {Phase::schedule, "schedule", Code::internal, 430},
-                                    {Phase::plan, "plan", Code::internal, 440}};
+inline constexpr Stage kStages[] = {{Phase::import, "import", Code::badInput, 300},
+                                    {Phase::grad, "grad", Code::unsupported, 301},
+                                    {Phase::shard, "shard", Code::usage, 302},
+                                    {Phase::schedule, "schedule", Code::internal, 303},
+                                    {Phase::plan, "plan", Code::internal, 304}};
 
 /// What goes from stage to stage beside the module.
 struct StageContext {

@@ -111,14 +111,14 @@ Status runMpirun(const MpiJob &job) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!inTime && listener.code) // a rank has said why
-    return Error{Code(*listener.code), 975, "", "", "", ""};
+  if (!inTime && listener.code)
+    return toldBefore(*listener.code);
   if (!inTime)
     return notAll(job.hosts, listener.started, job.initTimeout);
   // Told twice, or once and not soon enough (--grace): as where there is no launcher.
   const bool wasLate = WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1;
   if (asked > 1 || (asked > 0 && wasLate))
-    return Error{Code(128 + last), 975, "", "", "", ""};
+    return toldBefore(128 + last);
   return outcomeOf(status, listener.words, job.out, oomKillsBefore);
 }
 

@@ -48,18 +48,20 @@ static Error killed(int rank, int number, const std::string &out, uint64_t oomKi
   int64_t step = stepOf(out);
   std::string what = "rank " + std::to_string(rank) + " was killed by signal " + std::to_string(number) + " (" +
                      strsignal(number) + ")" + (step > 0 ? " at step " + std::to_string(step) : "");
-  uint64_t kills = oomKills();
-  if (number == SIGKILL && kills > oomKillsBefore) {
-    Error error = makeError(Code::peerLost, 973, what + ": out of memory", out,
-                            "compile for more ranks, a higher ZeRO stage or a smaller batch; --reserve refuses before "
-                            "the first step; continue with --resume auto if a checkpoint was saved");
+  const uint64_t kills = oomKills();
+  const bool isOfMemory = number == SIGKILL && kills > oomKillsBefore;
+  const bool fromOutside = number == SIGKILL || number == SIGTERM;
+  Error error =
+      makeError(fromOutside ? Code::peerLost : Code(128 + number), 973, what + (isOfMemory ? ": out of memory" : ""),
+                out, "continue with --resume auto if a checkpoint was saved");
+  if (isOfMemory) {
+    error.help = "compile for more ranks, a higher ZeRO stage or a smaller batch; --reserve refuses before the first "
+                 "step; " +
+                 error.help;
     error.note = "the system killed for want of memory: oom_kill rose from " + std::to_string(oomKillsBefore) + " to " +
                  std::to_string(kills);
-    return error;
   }
-  bool fromOutside = number == SIGKILL || number == SIGTERM;
-  return makeError(fromOutside ? Code::peerLost : Code(128 + number), 973, what, out,
-                   "continue with --resume auto if a checkpoint was saved");
+  return error;
 }
 
 /// Words of several lines, with lines of dashes between them.
@@ -71,6 +73,8 @@ static std::string inOneLine(const std::string &text) {
       line += (line.empty() ? "" : " ") + word;
   return line;
 }
+
+Error toldBefore(int code) { return Error{Code(code), 975, "", "", "", ""}; }
 
 Status outcomeOf(int status, const std::string &words, const std::string &out, uint64_t oomKillsBefore) {
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -91,8 +95,7 @@ Status outcomeOf(int status, const std::string &words, const std::string &out, u
   if (code == 127 && words.empty())
     return makeError(Code::unsupported, 979, "mpirun cannot be started", "--hosts",
                      "install Open MPI (Debian: openmpi-bin), or give -n to run all ranks on this machine");
-  // A rank has said why.
-  return Error{Code(code), 975, "", "", "", ""};
+  return toldBefore(code);
 }
 
 } // namespace zc::launch

@@ -2,6 +2,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/plan/VerifyParts.h"
 
 #include <array>
 #include <climits>
@@ -75,14 +76,6 @@ std::string commandIn(std::string_view bytes) {
   return plan.command();
 }
 
-Error otherFormat(uint32_t version, const std::string &name, const std::string &command) {
-  return mismatch(403, name,
-                  "plan has format version " + std::to_string(version) + ", this program reads version " +
-                      std::to_string(kPlanFormat),
-                  "compile the model again with this version" +
-                      (command.empty() ? "" : ": " + escapeName(command) + " -o PLAN"));
-}
-
 /// Checks what comes before the sections and gives the bytes of the plan section.
 Result<std::string_view> openContainer(std::string_view bytes, const std::string &name) {
   size_t known = std::min(bytes.size(), kMagic.size());
@@ -93,7 +86,7 @@ Result<std::string_view> openContainer(std::string_view bytes, const std::string
   if (get<uint32_t>(bytes, 12) == kSwappedTag)
     return mismatch(402, name, "plan was written on a machine of the other endianness");
   if (uint32_t version = get<uint32_t>(bytes, 8); version != kPlanFormat)
-    return otherFormat(version, name, commandIn(bytes));
+    return verify::otherFormat(version, name, commandIn(bytes));
   uint32_t count = get<uint32_t>(bytes, 24);
   if (count == 0 || count > kMaxSections)
     return corrupt(404, name, std::to_string(count) + " sections");
@@ -128,6 +121,14 @@ Result<std::string_view> openContainer(std::string_view bytes, const std::string
 
 } // namespace
 
+Error verify::otherFormat(uint32_t version, const std::string &name, const std::string &command) {
+  return mismatch(403, name,
+                  "plan has format version " + std::to_string(version) + ", this program reads version " +
+                      std::to_string(kPlanFormat),
+                  "compile the model again with this version" +
+                      (command.empty() ? "" : ": " + escapeName(command) + " -o PLAN"));
+}
+
 Result<planpb::Plan> readPlan(std::string_view bytes, const std::string &name) {
   Result<std::string_view> section = openContainer(bytes, name);
   if (!section)
@@ -137,7 +138,7 @@ Result<planpb::Plan> readPlan(std::string_view bytes, const std::string &name) {
   if (section->size() > kMaxMessage || !plan.ParseFromArray(section->data(), static_cast<int>(section->size())))
     return corrupt(412, name, "its message does not parse");
   if (plan.format() != kPlanFormat)
-    return otherFormat(plan.format(), name, plan.command());
+    return verify::otherFormat(plan.format(), name, plan.command());
   return plan;
 }
 

@@ -16,6 +16,9 @@ inline Error violation(int number, const char *label, std::string message, std::
   return error;
 }
 
+/// A plan of format `version`: mismatch, with the command that compiles it again, where that is known.
+Error otherFormat(uint32_t version, const std::string &name = {}, const std::string &command = {});
+
 inline std::string str(uint64_t n) { return std::to_string(n); }
 
 /// `index` names an element of a repeated field with `size` elements.

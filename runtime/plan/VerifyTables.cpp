@@ -24,9 +24,7 @@ constexpr int kMaxSteps = 4000000;
 Status verifyHeader(const planpb::Plan &plan) {
   // plan_c1
   if (plan.format() != kPlanFormat)
-    return makeError(Code::mismatch, 403,
-                     "plan has format version " + str(plan.format()) + ", this program reads version " +
-                         str(kPlanFormat));
+    return otherFormat(plan.format());
   // plan_c2
   if (std::string problem = Mesh::problem(meshAxesOf(plan)); !problem.empty())
     return violation(460, "plan_c2", "the mesh " + problem);

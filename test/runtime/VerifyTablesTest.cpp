@@ -1,3 +1,4 @@
+#include "runtime/plan/PlanFile.h"
 #include "test/runtime/VerifyNegative.h"
 
 #include <cmath>
@@ -103,6 +104,6 @@ ZC_VERIFY_NEGATIVES(Tables, kTablesNegatives);
 
 TEST(Verify, plan_c1_format) {
   Plan plan = test::tinyPlan();
-  plan.set_format(7);
+  plan.set_format(kPlanFormat + 1);
   EXPECT_EQ(verifyPlan(plan).error().code, Code::mismatch);
 }
