@@ -3,6 +3,7 @@
 #include "compiler/emit/Report.h"
 #include "compiler/emit/Occupancy.h"
 #include "compiler/schedule/Timeline.h"
+#include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Walk.h"
@@ -104,31 +105,27 @@ public:
       if (step.operands_size() < 2)
         continue;
       const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
-      if (kernel == "all_gather")
-        add(step, bytesOf(step, 0), bytesOf(step, 1), times);
-      else if (kernel == "reduce_scatter")
-        add(step, bytesOf(step, 1), bytesOf(step, 0), times);
-      else if (kernel == "all_to_all")
-        add(step, bytesOf(step, 0) / membersOf(step), bytesOf(step, 0), times);
-      else if (kernel == "all_reduce") // as a reduce-scatter and a gather
-        add(step, 2 * partOf(step), 2 * bytesOf(step, 0), times);
+      if (const PlannedCollective *collective = findCollective(kernel))
+        add(step, *collective, times);
       else if (const TierCopy *copy = findTierCopy(kernel))
-        addToLink(copy->queue, bytesOf(step, 1) * times);
+        addToLink(copy->queue, bytesOf(typeOf(step, 1)) * times);
     }
   }
 
 private:
-  uint64_t bytesOf(const planpb::Step &step, int operand) {
-    return zc::bytesOf(plan.types(static_cast<int>(step.operands(operand).type())));
+  const planpb::TensorType &typeOf(const planpb::Step &step, int operand) {
+    return plan.types(static_cast<int>(step.operands(operand).type()));
   }
 
-  void add(const planpb::Step &step, uint64_t shard, uint64_t full, uint64_t times) {
+  void add(const planpb::Step &step, const PlannedCollective &collective, uint64_t times) {
     const AxisSet axes = axesOf(step);
+    const auto [part, whole] =
+        collective.bytes(typeOf(step, 0), typeOf(step, 1), static_cast<uint64_t>(mesh.size(axes)));
     if (mesh.size(axes) > 1 && mesh.size(axes & mesh.dataAxes()) == 1)
-      traffic.set_model(traffic.model() + full * times);
+      traffic.set_model(traffic.model() + whole * times);
     else if (mesh.worldSize() > 1)
-      addToCounter(textOf(step, "traffic"), full * times);
-    addSent(axes, shard, times);
+      addToCounter(textOf(step, "traffic"), whole * times);
+    addSent(axes, part, times);
   }
 
   /// Of a text attribute; empty where there is none.
@@ -138,13 +135,6 @@ private:
         return attribute.text();
     return {};
   }
-  /// Bytes of a member's part of what is summed, where the last one's may be shorter.
-  uint64_t partOf(const planpb::Step &step) {
-    const planpb::TensorType &type = plan.types(static_cast<int>(step.operands(0).type()));
-    const auto size = static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type()))), members = membersOf(step);
-    return (zc::bytesOf(type) / size + members - 1) / members * size;
-  }
-  uint64_t membersOf(const planpb::Step &step) { return static_cast<uint64_t>(mesh.size(axesOf(step))); }
 
   void addToCounter(const std::string &counter, uint64_t bytes) {
     if (counter == "gather")

@@ -3,6 +3,7 @@
 #include "kernels/Workspace.h"
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/exec/StepKernels.h"
+#include "runtime/plan/Collectives.h"
 #include "runtime/plan/Walk.h"
 
 #include <map>
@@ -173,7 +174,7 @@ Result<std::unique_ptr<Kernel>> PreparedPlan::makeKernel(const planpb::Step &ste
     return copy;
   Result<std::unique_ptr<Kernel>> special =
       makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);
-  if (!special || (*special && !isCollective(spec.name)))
+  if (!special || (*special && !findCollective(spec.name)))
     return special;
   if (*special)
     return memory.slowDown(std::move(*special), parts.communicator);
@@ -213,7 +214,7 @@ void PreparedPlan::resolveOperands(const planpb::Step &step, const KernelSpec &s
 Status PreparedPlan::prepareKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts,
                                    PreparedStep &out) {
   out.micro = spec.getInt("micro", -1);
-  out.isCollective = isCollective(spec.name);
+  out.isCollective = findCollective(spec.name) != nullptr;
   if (parts.streams && isStreamQueue(step.queue())) {
     Result<std::unique_ptr<Kernel>> special =
         makeSpecialKernel(spec, axesOf(step), parts.communicator, parts.loader, parts.options.outputs);

@@ -152,16 +152,15 @@ private:
 
 struct SpecialKernel {
   std::string_view name;
-  bool isCollective;
   Made (*make)(const SpecialParts &);
 };
 constexpr SpecialKernel kSpecialKernels[] = {
-    {"all_gather", true, [](const SpecialParts &p) { return Made(std::make_unique<AllGatherKernel>(p, 1)); }},
-    {"all_to_all", true, [](const SpecialParts &p) { return Made(std::make_unique<AllToAllKernel>(p, p.members())); }},
-    {"reduce_scatter", true, makeSum<ReduceScatterKernel>},
-    {"all_reduce", true, makeSum<AllReduceKernel>},
-    {"load_input", false, [](const SpecialParts &p) { return Made(std::make_unique<LoadInputKernel>(p)); }},
-    {"store_output", false, [](const SpecialParts &p) { return Made(std::make_unique<StoreOutputKernel>(p)); }},
+    {"all_gather", [](const SpecialParts &p) { return Made(std::make_unique<AllGatherKernel>(p, 1)); }},
+    {"all_to_all", [](const SpecialParts &p) { return Made(std::make_unique<AllToAllKernel>(p, p.members())); }},
+    {"reduce_scatter", makeSum<ReduceScatterKernel>},
+    {"all_reduce", makeSum<AllReduceKernel>},
+    {"load_input", [](const SpecialParts &p) { return Made(std::make_unique<LoadInputKernel>(p)); }},
+    {"store_output", [](const SpecialParts &p) { return Made(std::make_unique<StoreOutputKernel>(p)); }},
 };
 
 const SpecialKernel *findSpecial(std::string_view name) {
@@ -174,11 +173,6 @@ const SpecialKernel *findSpecial(std::string_view name) {
 } // namespace
 
 bool isSpecialKernel(std::string_view name) { return findSpecial(name) != nullptr; }
-
-bool isCollective(std::string_view name) {
-  const SpecialKernel *special = findSpecial(name);
-  return special && special->isCollective;
-}
 
 Result<std::unique_ptr<Kernel>> makeSpecialKernel(const KernelSpec &spec, AxisSet axes, Communicator &communicator,
                                                   InputLoader &loader, OutputSink *outputs) {

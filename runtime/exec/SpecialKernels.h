@@ -9,8 +9,6 @@ namespace zc {
 
 /// Does makeSpecialKernel make it?
 bool isSpecialKernel(std::string_view name);
-/// One that waits for other ranks.
-bool isCollective(std::string_view name);
 
 /// all_gather, reduce_scatter, all_reduce, all_to_all along `axes` of the communicator's mesh (attributes `scale`,
 /// `accumulate`, `traffic`; accumulate adds from the second micro-step on), load_input (attribute `input`) and

@@ -34,7 +34,4 @@ struct StepView {
   }
 };
 
-/// collective_c1 to c3, of steps that are collectives.
-Status verifyCollective(const StepView &step);
-
 } // namespace zc::verify

@@ -1,6 +1,6 @@
 #include "runtime/base/Tensor.h"
+#include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
-#include "runtime/plan/StepView.h"
 
 #include <algorithm>
 #include <array>
@@ -104,15 +104,35 @@ Status verifyAllToAll(const StepView &view) {
   return {};
 }
 
-} // namespace
+using Type = planpb::TensorType;
+using Bytes = PlannedCollective::Bytes;
 
-Status verifyCollective(const StepView &view) {
-  static const std::map<std::string, Status (*)(const StepView &)> kChecks = {{"all_gather", verifyAllGather},
-                                                                              {"reduce_scatter", verifyReduceScatter},
-                                                                              {"all_reduce", verifyAllReduce},
-                                                                              {"all_to_all", verifyAllToAll}};
-  auto check = kChecks.find(view.kernel());
-  return check == kChecks.end() ? Status() : check->second(view);
+/// Where the last member's part may be shorter than the others'.
+uint64_t partOf(const Type &type, uint64_t members) {
+  const auto element = static_cast<uint64_t>(sizeOf(static_cast<DType>(type.type())));
+  return (bytesOf(type) / element + members - 1) / members * element;
 }
 
+constexpr PlannedCollective kCollectives[] = {
+    {"all_gather", Sharing::ownPart,
+     [](const Type &in, const Type &out, uint64_t) { return Bytes{bytesOf(in), bytesOf(out)}; }, verifyAllGather},
+    {"reduce_scatter", Sharing::ownPart,
+     [](const Type &in, const Type &out, uint64_t) { return Bytes{bytesOf(out), bytesOf(in)}; }, verifyReduceScatter},
+    // As a reduce-scatter and a gather.
+    {"all_reduce", Sharing::whole,
+     [](const Type &in, const Type &, uint64_t members) { return Bytes{2 * partOf(in, members), 2 * bytesOf(in)}; },
+     verifyAllReduce},
+    {"all_to_all", Sharing::none,
+     [](const Type &in, const Type &, uint64_t members) { return Bytes{bytesOf(in) / members, bytesOf(in)}; },
+     verifyAllToAll},
+};
+
+} // namespace
 } // namespace zc::verify
+
+const zc::PlannedCollective *zc::findCollective(std::string_view kernel) {
+  for (const PlannedCollective &collective : verify::kCollectives)
+    if (collective.kernel == kernel)
+      return &collective;
+  return nullptr;
+}

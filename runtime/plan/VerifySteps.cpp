@@ -1,10 +1,9 @@
 #include "runtime/base/StridedView.h"
 #include "runtime/base/Tensor.h"
+#include "runtime/plan/Collectives.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
-#include "runtime/plan/StepView.h"
 #include "runtime/plan/Tiers.h"
-#include "runtime/plan/VerifyAliases.h"
 
 #include <algorithm>
 #include <array>
@@ -51,7 +50,8 @@ public:
       ZC_RETURN_IF_ERROR(verifyViews(step));
       ZC_RETURN_IF_ERROR(verifyTiers(step));
       ZC_RETURN_IF_ERROR(verifyWaits(step));
-      ZC_RETURN_IF_ERROR(verifyCollective(view(step)));
+      if (const PlannedCollective *collective = findCollective(view(step).kernel()))
+        ZC_RETURN_IF_ERROR(collective->verify(view(step)));
       auto special = kSpecial.find(plan.strings(static_cast<int>(step.kernel())));
       if (special != kSpecial.end())
         ZC_RETURN_IF_ERROR((this->*special->second)(step));
@@ -285,11 +285,11 @@ Status StepVerifier::verifyTierCopy(const planpb::Step &step) {
 
 /// operand_c4
 Status StepVerifier::verifyAliases(const planpb::Step &step) {
-  const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
-  Sharing sharing = kernel == "all_to_all" ? Sharing::none : Sharing::whole;
+  const PlannedCollective *collective = findCollective(view(step).kernel());
+  Sharing sharing = collective ? collective->sharing : Sharing::whole;
   // A sum of another width would run into what is yet to be read.
-  if (kernel == "all_gather" || kernel == "reduce_scatter")
-    sharing = typeOf(step.operands(0)).type() == typeOf(step.operands(1)).type() ? Sharing::ownPart : Sharing::none;
+  if (collective && typeOf(step.operands(0)).type() != typeOf(*step.operands().rbegin()).type())
+    sharing = Sharing::none;
   auto found = aliases.find(step, sharing);
   if (found.tooMany)
     return fail(563, "step_c4", "has too many operands that reach across each other to be checked");
