@@ -71,6 +71,11 @@ Value stack(Node &node, llvm::ArrayRef<Binding> values, int64_t axis = 0, bool r
   return rows.size() == 1 ? rows[0] : node.make<ConcatOp>(rows, node.attrs().integer("axis", axis));
 }
 
+/// Is a loop's condition after an iteration what it was before, as in a `for`?
+bool keepsCondition(const onnxpb::Graph &body) {
+  return body.input_size() > 1 && body.output_size() > 0 && body.output(0).name() == body.input(1).name();
+}
+
 /// Body: (iteration, condition, carried...) -> (condition, carried..., scan outputs...).
 void loop(Node &node) {
   const onnxpb::Graph *body = node.graphAttr("body");
@@ -86,6 +91,10 @@ void loop(Node &node) {
     return node.invalid("the body has " + std::to_string(body->output_size()) + " outputs for " +
                         std::to_string(carried.size()) + " carried values and " + std::to_string(node.numOutputs()) +
                         " outputs");
+  if (goesOn && keepsCondition(*body))
+    node.checkRepetitions(*body, trips);
+  if (node.failed())
+    return;
   std::vector<Bindings> scans(numScans);
   for (int64_t i = 0; i < trips && goesOn; ++i) {
     HostTensor iteration = HostTensor::ofInts(i);
@@ -141,6 +150,7 @@ public:
     for (int64_t k = 0; k < numScans; ++k)
       if (dimsOf(inputs[k])[inputAxes[k]] != length)
         node.invalid("scan inputs have different lengths");
+    node.checkRepetitions(body, length);
     std::vector<Bindings> scans(body.output_size() - states.size());
     for (int64_t i = 0; i < length && !node.failed(); ++i) {
       Bindings given = states;

@@ -424,6 +424,11 @@ void Node::setBinding(unsigned i, Binding binding) {
     context.bind(outputOf(proto, i).number, std::move(binding));
 }
 
+void Node::checkRepetitions(const onnxpb::Graph &graph, int64_t times) {
+  if (Status status = context.checkRepetitions(graph, times); !status.ok())
+    fail(status.error());
+}
+
 llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs) {
   if (failed())
     return {};

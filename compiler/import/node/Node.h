@@ -148,6 +148,8 @@ public:
   }
   void setBinding(unsigned i, Binding binding);
 
+  /// Fails where a subgraph, imported so many times, has more nodes than a model may have.
+  void checkRepetitions(const onnxpb::Graph &graph, int64_t times);
   /// A subgraph's nodes with these inputs; its outputs, none after an error.
   llvm::SmallVector<Binding> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs);
 

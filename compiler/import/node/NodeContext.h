@@ -45,6 +45,8 @@ public:
   virtual bool isEmpty(uint32_t name) const = 0;
   /// A name that is in no list of a node.
   virtual ValueName named(const std::string &text) const = 0;
+  /// Before a subgraph is imported `times` times: an error where these are more nodes than a model may have.
+  virtual Status checkRepetitions(const onnxpb::Graph &graph, int64_t times) = 0;
   /// The nodes of a subgraph once more, with its inputs bound; gives its outputs. `label`: of the node it belongs to.
   virtual Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
                                                          const std::string &label, mlir::Location loc) = 0;

@@ -138,9 +138,16 @@ Result<llvm::SmallVector<Binding>> Importer::importGraph(const onnxpb::Graph &gr
   return results;
 }
 
+Status Importer::checkRepetitions(const onnxpb::Graph &graph, int64_t times) {
+  const auto nodes = static_cast<int64_t>(bodyOf(graph.node(), outputsOf(graph)).live.size()) + 1;
+  return times > (options.limits.nodes - importedNodes) / nodes ? Status(tooManyNodes()) : Status::success();
+}
+
 Status Importer::countNode() {
-  if (++importedNodes <= options.limits.nodes)
-    return Status::success();
+  return ++importedNodes <= options.limits.nodes ? Status::success() : Status(tooManyNodes());
+}
+
+Error Importer::tooManyNodes() const {
   return badFile(tooLarge,
                  "with functions and loops unrolled there are more than " + std::to_string(options.limits.nodes) +
                      " nodes",

@@ -31,6 +31,7 @@ private:
     return bound && bound->isEmpty;
   }
   ValueName named(const std::string &text) const override { return {text, file.names.find(text)}; }
+  Status checkRepetitions(const onnxpb::Graph &graph, int64_t times) override;
   Result<llvm::SmallVector<Binding>> importGraph(const onnxpb::Graph &graph, llvm::ArrayRef<Binding> inputs,
                                                  const std::string &label, mlir::Location loc) override;
   Result<llvm::SmallVector<mlir::Value>> followRows(mlir::Operation *op);
@@ -81,6 +82,7 @@ private:
   Status bindOperands(Scope &inner, const onnxpb::Function &function, const onnxpb::Node &call, mlir::Location loc);
   Status enter(Scope &inner, const std::string &label);
   Status countNode();
+  Error tooManyNodes() const;
   const onnxpb::Node &bindCall(const onnxpb::Node &node);
   const Body &bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
   Result<mlir::Value> makeTensorIn(const Scope &scope, const onnxpb::Tensor &tensor, const std::string &name,
