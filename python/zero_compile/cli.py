@@ -47,12 +47,12 @@ def add_export(commands):
 
 def add_tokens(commands):
     words = commands.add_parser("tokens", help="text to a file of tokens")
-    words.add_argument("text", nargs="+", metavar="FILE", help="text (a document each), .jsonl (a line each), .parquet (a row each)")
+    words.add_argument("text", nargs="+", metavar="FILE", help="text (a document each), .jsonl (a line each, text or a chat), .parquet (a row each)")
     words.add_argument("--tokenizer", required=True, help="tokenizer.json, or the folder that holds it")
     words.add_argument("-o", "--output", default="data.bin")
     words.add_argument("--val", type=float, metavar="SHARE", help="the last share of the tokens goes into OUTPUT.val.bin")
     words.add_argument("--end", metavar="TOKEN", help='behind each document (the tokenizer\'s own; "": none)')
-    words.add_argument("--text-field", default="text", metavar="NAME", help="field or column that holds the text (text)")
+    words.add_argument("--text-field", default="text", metavar="NAME", help="field or column that holds the text, or chats: lists of {role, content} (text)")
     words.add_argument("--vocabulary", type=positive, metavar="N", help="the model's: a tokenizer with more tokens is refused")
     words.add_argument("--workers", type=positive, metavar="N", help="processes (one per core, at most 8)")
 
@@ -273,6 +273,8 @@ def main(arguments=None):
         work = lambda: told_of(lambda: tell(COMMANDS[options.command](options)))
         return supervised.run(work) if options.command in COMPUTES else work()
 
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers' own, which lines of a log are not for
     supervised.end_by_signals()
     return told_of(begin)
 

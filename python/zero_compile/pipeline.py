@@ -35,7 +35,7 @@ def run(options):
         else:
             summary["perplexity"] = math.exp(min(loss, 700))
             note(f"validation loss {loss:.4f}, perplexity {summary['perplexity']:.2f}" + (", the best" if options.keep_best else ""))
-    echo(["zero", "import", taken, "--hf", options.folder, "-o", output])
+    echo(["zero", "import", taken, "--hf", options.folder, *given(options, "--trust-remote-code"), "-o", output])
     count, unused = weights.to_hf(taken, options.folder, output, trust_code=options.trust_remote_code)
     summary.update(tensors=count, unused=unused, path=str(output), work=str(work))
     return summary
@@ -58,6 +58,8 @@ def check(options, run):
         tasks.read_config(options.folder)  # is it a model's at all?
         raise ZeroError(USAGE, "there is no tokenizer.json in the model's folder", where=str(options.folder),
                         help="--tokenizer FILE, or --byte-level to train on bytes")
+    if not options.byte_level and not options.resume:
+        tokens.look(options.tokenizer or options.folder, options.data, options.text_field)
 
 
 def remember(options, file):
@@ -84,6 +86,15 @@ def remember(options, file):
     outputs.put(whole, file)
 
 
+def given(options, *names):
+    """Those flags of `zero train`, as the command that does the part takes them."""
+    words = []
+    for name in names:
+        value = getattr(options, name.strip("-").replace("-", "_"))
+        words += [] if value in (None, False) else [name] if value is True else [name, value]
+    return words
+
+
 def echo(command):
     print("$ " + (command if isinstance(command, str) else shlex.join(map(str, command))), file=sys.stderr, flush=True)
 
@@ -94,8 +105,7 @@ def note(text):
 
 def export(options, work):
     path = work / "model.onnx"
-    command = ["zero", "export", "hf", options.folder, "--task", "causal-lm", "--seq", options.seq, "-o", path]
-    echo(command + (["--no-dropout"] if options.no_dropout else []))
+    echo(["zero", "export", "hf", options.folder, "--task", "causal-lm", *given(options, "--seq", "--seed", "--no-dropout", "--no-check", "--trust-remote-code"), "-o", path])
     model, task, config = tasks.load(options.folder, "causal-lm", options.seed, options.trust_remote_code, not options.no_dropout, note)
     weights.check_class(model, options.folder, options.trust_remote_code)
     if options.resume and path.is_file():
@@ -118,8 +128,7 @@ def text(options, work, vocabulary):
         return {"train": ["--tokens", first, "--byte-level"], "val": ["--eval-tokens", last]}
     tokenizer = options.tokenizer or options.folder
     output = work / "data.bin"
-    command = ["zero", "tokens", "--tokenizer", tokenizer, *options.data, "-o", output]
-    echo(command + (["--val", options.val] if options.val else []))
+    echo(["zero", "tokens", "--tokenizer", tokenizer, *options.data, *given(options, "--val", "--text-field"), "-o", output])
     held = output.with_name("data.val.bin")
     if options.resume and output.is_file() and (held.is_file() or not options.val):
         note("it is there")

@@ -115,6 +115,32 @@ def large_document(name):
     expect(abs(made["val_tokens"] - len(got) / 10) <= 1, made)
 
 
+def conversations():
+    """Chats are the text that the tokenizer's own template makes of them; without one they are refused, and so is a field that holds none."""
+    try:
+        import transformers
+    except ImportError:
+        raise Skip("no transformers, whose templates they are")
+    folder = suite.dir / "chats"
+    folder.mkdir()
+    Tokenizer.from_file(str(saved("gpt2"))).save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END}
+    chats = [[{"role": "user", "content": f"is {n} odd?"}, {"role": "assistant", "content": "it's odd" if n % 2 else "no"}] for n in range(5)]
+    lines = folder / "chats.jsonl"
+    lines.write_text("".join(json.dumps({"messages": chat, "n": 1}) + "\n" for chat in chats))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    with raises(3, "chats.jsonl:1", "--text-field messages"):
+        tokens.write(folder, [lines], folder / "out.bin")
+    with raises(3, "chats.jsonl:1", "no chat template"):
+        tokens.look(folder, [lines], "messages")
+    template = "{% for m in messages %}{{m['role']}}: {{m['content']}}\n{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": template}))
+    made = tokens.write(folder, [lines], folder / "out.bin", text_field="messages")
+    own = transformers.AutoTokenizer.from_pretrained(folder)
+    want = [token for chat in chats for token in (*own.encode(own.apply_chat_template(chat, tokenize=False)), own.eos_token_id)]
+    expect(read(folder / "out.bin") == want and made["documents"] == len(chats), made)
+
+
 def without_white_space():
     """A document that may be cut nowhere is searched once: four times the text takes four times as long, not sixteen."""
     seconds = {}
@@ -400,5 +426,5 @@ cases = [(f"documents, {name}", lambda n=name: documents(n)) for name in TOKENIZ
 some = lambda names, count: [name for name, in suite.draw([(name,) for name in names], count, covering_values=False)]  # noqa: E731
 cases += [(f"letters in any order, {name}", lambda n=name: any_order(n)) for name in some(("gpt2", "llama3", "qwen2", "o200k", "bert"), 2)]
 cases += [(f"a large document, {name}", lambda n=name: large_document(n)) for name in some(("gpt2", "llama3", "bert", "unigram", "spans words", "llama2"), 3)]
-suite.run(cases + [(f.__name__, f) for f in (short_documents, without_white_space, numbered_with_gaps, rare_letters, refused, endings, over_what_is_read, many_tokens, full_disk, damaged_page, ended_from_outside, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
+suite.run(cases + [(f.__name__, f) for f in (short_documents, conversations, without_white_space, numbered_with_gaps, rare_letters, refused, endings, over_what_is_read, many_tokens, full_disk, damaged_page, ended_from_outside, result_that_cannot_be_written, read_by_zero_run, help_of_commands, slips)])
 suite.finish()

@@ -143,6 +143,7 @@ def begun_otherwise():
     zero(*command, "--data", source / "other.txt", "--compile-flags=--typo", code=2)
     work = out.with_name("otherwise-out.work")
     data = (work / "data.bin").read_bytes()
+    (source / "none.json").write_text("{}")
     told = zero(*command, "--data", source / "text.txt", "--val", 0.05, "--tokenizer", source / "none.json", code=3)  # before it has made any
     expect("none.json" in told and (work / "options.json").is_file() and not (work / "data.bin").exists(), told)
     (source / "none.json").write_bytes((source / "tokenizer.json").read_bytes())
@@ -252,8 +253,15 @@ def five_lines(lines, name):
     transformers.AutoModelForCausalLM.from_pretrained(place / "trained")
 
 
+def printed_whole():
+    """The commands that it prints are those that it runs, with all that was asked."""
+    options = cli.parse(["train", "m", "--data", "x", "--text-field", "messages", "--seed", "3", "--no-check"])
+    words = pipeline.given(options, "--text-field", "--seed", "--val", "--no-dropout", "--no-check")
+    expect(words == ["--text-field", "messages", "--seed", 3, "--no-check"], words)
+
+
 PAGES = ("README.md", "docs/own-model.md")
-suite.run([(f.__name__, f) for f in (whole_way, best_kept, told_to_stop, interrupted, begun_otherwise, without_programs, into_a_folder_that_is_there, as_torch, refused)] +
+suite.run([(f.__name__, f) for f in (whole_way, printed_whole, best_kept, told_to_stop, interrupted, begun_otherwise, without_programs, into_a_folder_that_is_there, as_torch, refused)] +
           [(f"five lines of {' and '.join(page for page in PAGES if commands(page) == lines)}", lambda lines=lines, at=at: five_lines(lines, at))
            for at, lines in enumerate(dict.fromkeys(map(commands, PAGES)))])  # once, where pages have the same ones
 suite.finish()

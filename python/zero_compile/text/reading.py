@@ -6,6 +6,7 @@ import sys
 import time
 
 from ..errors import BAD_INPUT, UNSUPPORTED, ZeroError, need
+from .chats import is_chat
 
 LONE = re.compile("[\ud800-\udfff]")  # what JSON can say and UTF-8 cannot
 BLOCK = 1 << 17  # characters, or bytes, that are read together
@@ -28,7 +29,7 @@ class Progress:
                   end="\n" if self.done >= self.total else "", file=sys.stderr, flush=True)
 
 
-def read_text(path, field, report):
+def read_text(path, field, report, template):
     """One document. A character that a block ends within waits for the next block."""
     decoder, at = codecs.getincrementaldecoder("utf-8")(), 0
     with open(path, "rb") as file:
@@ -54,7 +55,7 @@ def not_utf8(path, at, problem, line=None):
     return ZeroError(BAD_INPUT, f"not UTF-8: {problem.reason}", where=where, help="iconv -f LATIN1 -t UTF-8 changes a text's encoding")
 
 
-def read_jsonl(path, field, report):
+def read_jsonl(path, field, report, template):
     with open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
             report.done += len(raw)
@@ -68,10 +69,11 @@ def read_jsonl(path, field, report):
                 raise ZeroError(BAD_INPUT, f"no JSON: {problem.msg}", where=f"{path}:{number}:{problem.colno}") from problem
             except (ValueError, RecursionError) as problem:  # numbers of thousands of digits, brackets within brackets
                 raise ZeroError(BAD_INPUT, f"no JSON that Python reads: {problem}", where=f"{path}:{number}") from problem
-            yield from document(record.get(field) if isinstance(record, dict) else None, field, f"{path}:{number}", report)
+            record = record if isinstance(record, dict) else {}
+            yield from document(record.get(field), field, f"{path}:{number}", report, template, record)
 
 
-def read_parquet(path, field, report):
+def read_parquet(path, field, report, template):
     parquet = need("pyarrow.parquet", "reading .parquet")
     try:
         file = parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)  # not a group of rows at once, which has any size
@@ -86,7 +88,7 @@ def read_parquet(path, field, report):
         while texts := next_of(batches, f"{path}: behind row {row}"):
             for text in texts:
                 row += 1
-                yield from document(text, field, f"{path}: row {row}", report)
+                yield from document(text, field, f"{path}: row {row}", report, template)
             report.done += size * len(texts) // rows
 
 
@@ -98,9 +100,12 @@ def next_of(batches, where):
         raise ZeroError(BAD_INPUT, f"the Parquet file is damaged: {problem}", where=where) from problem
 
 
-def document(text, field, where, report):
+def document(text, field, where, report, template, record={}):
+    if is_chat(text):
+        text = template.text(text, where)
     if not isinstance(text, str):
-        raise ZeroError(BAD_INPUT, f'no text in "{field}"', where=where, help="--text-field names the field that holds the text")
+        others = ", ".join(f"--text-field {name}" for name, value in record.items() if isinstance(value, str) or is_chat(value))
+        raise ZeroError(BAD_INPUT, f'no text in "{field}"', where=where, help="there is text in " + others if others else "--text-field names the field that holds the text, or a chat")
     if not text.isascii() and (lone := LONE.search(text)):
         raise ZeroError(BAD_INPUT, f'no Unicode text in "{field}": half of a pair, {ascii(lone[0])[1:-1]}, at character {lone.start()}', where=where)
     report.documents += 1
@@ -127,5 +132,6 @@ def reader(path):
     return read_text
 
 
-def read(path, field, report):
-    return reader(path)(path, field, report)
+def read(path, field, report, template):
+    """The documents of a file: of a table those in the column `field`, of which a chat is written by `template`."""
+    return reader(path)(path, field, report, template)

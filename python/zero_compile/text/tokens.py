@@ -23,6 +23,7 @@ import time
 
 from .. import outputs
 from ..errors import BAD_INPUT, IO, MISMATCH, OTHER, USAGE, ZeroError, need
+from .chats import Template
 from .reading import BLOCK, Progress, read, reader
 from .words import CONTEXT, END, JOIN, Words, splits
 
@@ -52,7 +53,8 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
     end_ids = end_of_text(codec, path, end)
     width = 2 if size <= 65536 else 4
     report = Progress(paths, progress)
-    documents = itertools.chain.from_iterable(read(file, text_field, report) for file in paths)
+    template = Template(path.parent)
+    documents = itertools.chain.from_iterable(read(file, text_field, report, template) for file in paths)
     try:
         with Output(output, width, val, [*paths, path]) as out:
             for blob in encode(path, codec, documents, end_ids, width, workers):
@@ -66,6 +68,13 @@ def write(tokenizer, files, output, val=None, end=None, text_field="text", vocab
     seconds = time.monotonic() - began
     return {**summary, "vocabulary": size, "documents": report.documents, "bytes": report.done, "seconds": seconds,
             "megabytes_per_second": report.done / 1e6 / max(seconds, 1e-9)}
+
+
+def look(tokenizer, files, text_field):
+    """Errors: the first text of a file cannot be read, of which `write` would say so later."""
+    template = Template(tokenizer_file(tokenizer).parent)
+    for path in expand(files):
+        next(read(path, text_field, Progress([path], False), template), None)
 
 
 def expand(files):
