@@ -3,6 +3,7 @@
 #include "runtime/base/Limits.h"
 #include "runtime/launch/Listener.h"
 #include "runtime/launch/Outcome.h"
+#include "runtime/launch/StopSignals.h"
 
 #include <cerrno>
 #include <csignal>
@@ -42,18 +43,24 @@ std::vector<std::string> mpirunCommand(const std::vector<Host> &hosts, const std
 namespace {
 
 volatile sig_atomic_t launched = 0; ///< pid of mpirun
-volatile sig_atomic_t asked = 0;    ///< signals so far
+volatile sig_atomic_t asked = 0;    ///< signals so far, but for USR1 and what a terminal that closes repeats
+volatile sig_atomic_t hungUp = 0;   ///< by a terminal that closes, which tells twice: by the shell and by the system
 volatile sig_atomic_t last = 0;     ///< of them
 
 void passOn(int number) {
   int saved = errno;
-  // mpirun passes USR1 on to the ranks, which then save and end; TERM would make it kill them after a second.
-  if (launched > 0)
-    ::kill(pid_t(launched), asked == 0 && number != SIGUSR1 ? SIGUSR1 : number == SIGUSR1 ? SIGUSR1 : SIGTERM);
-  if (number != SIGUSR1) {
+  const bool isRepeated = number == SIGHUP && (hungUp != 0 || asked > 0);
+  const bool isSecond = number != SIGUSR1 && number != SIGHUP && asked > 0;
+  // mpirun passes USR1 on to the ranks, which then save and end; TERM would make it kill them after a second. To ranks
+  // that a terminal's end has stopped a second USR1 would be a second request.
+  if (launched > 0 && !isRepeated && (isSecond || hungUp == 0))
+    ::kill(pid_t(launched), isSecond ? SIGTERM : SIGUSR1);
+  if (number == SIGHUP)
+    hungUp = 1;
+  else if (number != SIGUSR1)
     asked = asked + 1;
+  if (number != SIGUSR1 && !isRepeated)
     last = number;
-  }
   errno = saved;
 }
 
@@ -73,8 +80,11 @@ pid_t start(const std::vector<std::string> &command, int errors, const sigset_t 
   for (const std::string &word : command)
     words.push_back(const_cast<char *>(word.c_str()));
   words.push_back(nullptr);
-  for (int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGTERM, SIGUSR1})
+  for (int number : {SIGPIPE, SIGXFSZ})
     std::signal(number, SIG_DFL);
+  for (int number : kStopSignals)
+    if (!isIgnored(number))
+      std::signal(number, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &signals, nullptr);
   ::execvp(words[0], words.data());
   ::_exit(127);
@@ -91,9 +101,10 @@ Status runMpirun(const MpiJob &job) {
   action.sa_handler = passOn;
   sigset_t ours, before;
   ::sigemptyset(&ours);
-  for (int number : {SIGINT, SIGTERM, SIGUSR1}) {
+  for (int number : kStopSignals) {
     ::sigaddset(&ours, number);
-    ::sigaction(number, &action, nullptr);
+    if (!isIgnored(number))
+      ::sigaction(number, &action, nullptr);
   }
   ::sigprocmask(SIG_BLOCK, &ours, &before); // until there is somebody to pass them on to
   pid_t child = start(job.command, ends[1], before);
@@ -117,7 +128,7 @@ Status runMpirun(const MpiJob &job) {
     return notAll(job.hosts, listener.started, job.initTimeout);
   // Told twice, or once and not soon enough (--grace): as where there is no launcher.
   const bool wasLate = WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGUSR1;
-  if (asked > 1 || (asked > 0 && wasLate))
+  if (asked > 1 || (asked + hungUp > 0 && wasLate))
     return toldBefore(128 + last);
   return outcomeOf(status, listener.words, job.out, oomKillsBefore);
 }

@@ -308,7 +308,7 @@ class CommandLine(ZeroRunTest):
         mpirun.parent.mkdir()
         mpirun.write_text(f"#!/bin/bash\ntrap 'exit {128 + signal.SIGUSR1}' USR1\n: >{self.dir}/ready\nwhile :; do sleep 0.05; done\n")
         mpirun.chmod(0o755)
-        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--hosts", "a:2", "--data", "x"], stderr=subprocess.DEVNULL,
                                        env={**os.environ, "PATH": f"{mpirun.parent}:{os.environ['PATH']}"})
             self.addCleanup(process.kill)

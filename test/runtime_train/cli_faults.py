@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """zero-run when something goes wrong while it runs: hangs, signals, clocks, memory, pipes. Usage: cli_faults.py ZERO_RUN WRITE_PLAN"""
-import ctypes, json, os, pathlib, re, select, shutil, signal, subprocess, time, unittest
+import ctypes, fcntl, json, os, pathlib, re, select, shutil, signal, subprocess, termios, time, unittest
 
 from zero_run import BY_ITSELF, ZERO_RUN, ZeroRunTest, main
 
@@ -67,7 +67,7 @@ class Faults(ZeroRunTest):
             blocked = {int(task.name): int(re.search(r"SigBlk:\t(\w+)", (task / "status").read_text())[1], 16) for task in tasks.iterdir()}
             takes = lambda number: sorted(tid for tid, mask in blocked.items() if not mask >> (number - 1) & 1)
             self.assertGreater(len(blocked), 3)
-            for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self.assertEqual(takes(number), [process.pid], (device, blocked))
             self.assertEqual(takes(signal.SIGSEGV), sorted(blocked))
             process.send_signal(signal.SIGUSR1)
@@ -168,7 +168,7 @@ class Faults(ZeroRunTest):
         device = json.loads(out.splitlines()[-1])["peak_bytes"]["device"]
         self.assertEqual(device["measured"], -(-device["planned"] // 4096) * 4096)
         self.expect(5, "cannot map .* after 0: ", self.train("--reserve", out="refused", env={"ZERO_FAULT": "arena.reserve@rank=1:ENOMEM"}))
-        self.assertEqual((self.dir / "refused/metrics.jsonl").read_text(), "")
+        self.assertFalse((self.dir / "refused/metrics.jsonl").exists())
 
     def test_a_slow_rank_is_named_and_not_killed(self):
         taken = {}
@@ -267,6 +267,35 @@ class Faults(ZeroRunTest):
         self.wait_for(self.has_steps(2, "soon"))
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=600), 75)
+
+    def test_f7_a_terminal_that_closes(self):
+        """The shell tells it, and the system once more, and what it says goes nowhere: it saves all the same."""
+        keeper, terminal = os.openpty()
+        process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000", "--out",
+                                    self.dir / "out"], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+                                   preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), env={**os.environ, "ZERO_FAULT": "ckpt.manifest:delay=1s"})
+        self.addCleanup(process.kill)
+        os.close(terminal)
+        self.wait_for(self.has_steps(20))
+        os.close(keeper)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(timeout=600), 75)
+        self.assertTrue((self.dir / f"out/step-{self.lines()[-1]['step']}/manifest.json").exists())
+
+    def test_signals_that_are_ignored_stay_so(self):
+        """By nohup, or by a script's shell, which has what it starts beside itself ignore Ctrl-C."""
+        for number in (signal.SIGHUP, signal.SIGINT):
+            out = self.dir / number.name
+            process = subprocess.Popen([ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000", "--out", out,
+                                        "--quiet"], stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+            self.addCleanup(process.kill)
+            self.wait_for(self.has_steps(2, out))
+            process.send_signal(number)
+            before = len((out / "metrics.jsonl").read_text().splitlines())
+            self.wait_for(self.has_steps(before + 20, out))
+            process.terminate()
+            _, err = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 75, err)
 
     def test_f9_told_twice_it_ends_at_once(self):
         """In a kernel that computes for ever, or in the middle of a save: what was saved before goes on to the same bits."""

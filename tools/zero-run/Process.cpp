@@ -3,6 +3,7 @@
 #include "runtime/base/CallMemory.h"
 #include "runtime/base/SignalStack.h"
 #include "runtime/base/Status.h"
+#include "runtime/launch/StopSignals.h"
 
 #include <climits>
 #include <csignal>
@@ -91,9 +92,14 @@ static std::atomic<int> firstSignal{0};
 static unsigned graceSeconds = 0;
 static std::string graceIsOver; ///< what is said then
 
+static std::atomic<int> requests{0}; ///< to stop, but for those of a terminal that closes
+
+/// A terminal that closes tells twice, by the shell and by the system: that is no second request.
 static void onSignal(int number) {
-  if (signals.fetch_add(1, std::memory_order_relaxed) > 0)
+  if (number != SIGHUP && requests.fetch_add(1, std::memory_order_relaxed) > 0)
     ::_exit(128 + number);
+  if (signals.fetch_add(1, std::memory_order_relaxed) > 0)
+    return;
   firstSignal.store(number, std::memory_order_relaxed);
   ::alarm(graceSeconds);
 }
@@ -109,9 +115,9 @@ const std::atomic<int> &catchSignals() {
   struct sigaction action = {};
   action.sa_handler = onSignal;
   action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  ::sigaction(SIGUSR1, &action, nullptr);
+  for (int number : launch::kStopSignals)
+    if (!launch::isIgnored(number)) // by nohup, or by a script's shell, which starts what it does not wait for so
+      ::sigaction(number, &action, nullptr);
   return signals;
 }
 

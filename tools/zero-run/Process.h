@@ -15,8 +15,9 @@ void waitBriefly(char **argv);
 void dieWithParent();
 /// Signals of a crash leave a backtrace in `file`, where its folder exists, before they end the process as they would.
 void traceCrashes(const std::string &file);
-/// From now on the first SIGINT, SIGTERM or SIGUSR1 adds to the counter that is returned; the second ends the process
-/// at once with 128 + its number.
+/// From now on the first of the signals that stop a run (StopSignals.h) adds to the counter that is returned; a second
+/// one, which SIGHUP never is, ends the process at once with 128 + its number. What was ignored when the process began
+/// stays so.
 const std::atomic<int> &catchSignals();
 /// So many seconds after the first of these signals the process says so and ends as by a second one.
 void setGrace(unsigned seconds);
