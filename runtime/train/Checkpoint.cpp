@@ -386,6 +386,12 @@ Status commit(const Save &save, Manifest &manifest, CheckpointFolder &folder, co
 
 } // namespace
 
+uint64_t openFilesOfSave(const planpb::Plan &plan, int ranks, bool leads) {
+  constexpr uint64_t perFile = 2; // also past the page cache
+  constexpr uint64_t beside = 2;  // the folder, and a file for a moment
+  return perFile * (uint64_t(ranks) + (leads ? sharedFilesOf(plan, 0).size() : 0)) + beside;
+}
+
 Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communicator, Manifest manifest,
                                    CheckpointFolder &folder, const std::string &name, int64_t keep) {
   bool leads = communicator.rank() == 0;

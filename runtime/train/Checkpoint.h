@@ -42,6 +42,9 @@ struct SaveOutcome {
   Status own;         ///< what went wrong on this rank: of a saved one, older ones could not be removed
 };
 
+/// How many files a process has open at most while it saves its `ranks`, rank 0 among them or not.
+uint64_t openFilesOfSave(const planpb::Plan &plan, int ranks, bool leads);
+
 /// Writes `folder`.name()/`name`; all ranks call it with the same arguments, between steps; `folder` is rank 0's. Keeps
 /// the newest `keep` step-K folders (0: all). Where a rank cannot do its part, nothing is left and older checkpoints
 /// are as they were. Errors: of the communicator.

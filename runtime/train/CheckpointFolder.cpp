@@ -166,7 +166,6 @@ static int renamed(const std::string &from, const std::string &to) {
   return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
-/// Where what is set aside of checkpoint `name` goes.
 std::string CheckpointFolder::aside(const std::string &name) const {
   std::string free = at(name) + kAside;
   for (int i = 2; exists(free); ++i)
@@ -337,13 +336,17 @@ Status CheckpointFolder::recover() {
   return Status::success();
 }
 
-Status CheckpointFolder::clear() {
-  auto names = namesIn(out);
-  if (!names)
-    return names.error();
+Result<std::vector<std::string>> CheckpointFolder::removable() const {
+  auto names = namesIn(out), checkpoints = listCheckpoints(out);
+  if (!names || !checkpoints)
+    return names ? checkpoints.error() : names.error();
   names->erase(std::remove_if(names->begin(), names->end(),
-                              [](const auto &name) { return !isCheckpoint(name) && !isPassing(name); }),
+                              [](const auto &name) {
+                                return isCheckpointName(name) || (!isCheckpoint(name) && !isPassing(name));
+                              }),
                names->end());
+  for (auto folder = checkpoints->rbegin(); folder != checkpoints->rend(); ++folder)
+    names->push_back(io::fileNameOf(*folder));
   for (const std::string &name : *names) {
     auto foreign = foreignIn(at(name));
     if (!foreign)
@@ -354,6 +357,13 @@ Status CheckpointFolder::clear() {
                            "\", which no run wrote",
                        "--overwrite", "it would be removed: move it, or give another --out");
   }
+  return names;
+}
+
+Status CheckpointFolder::clear() {
+  auto names = removable();
+  if (!names)
+    return names.error();
   for (const std::string &name : *names)
     ZC_RETURN_IF_ERROR(isCheckpointName(name) ? remove(name) : removeAll(at(name)));
   return Status::success();

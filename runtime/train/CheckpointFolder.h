@@ -55,9 +55,14 @@ public:
   Status prune(int64_t keep);
   /// Sets aside every checkpoint after `step`. Errors: io.
   Status abandonAfter(int64_t step);
-  /// Removes all checkpoints, whole or not, and what is beside them. Errors: io; usage, where one of them holds
-  /// files that no run wrote: nothing is removed.
+  /// All checkpoints, whole or not, and what is beside them, in the order in which clear() removes them. Errors: io;
+  /// usage, where one of them holds files that no run wrote.
+  Result<std::vector<std::string>> removable() const;
+  /// Removes these, the newest last: until then a run that is killed leaves one to go on from. Errors: those
+  /// of removable(), before anything is removed; io.
   Status clear();
+  /// A free name in the folder for what is set aside of `name`.
+  std::string aside(const std::string &name) const;
   /// A checkpoint is known to be whole: found so, or written just now.
   void trust(const std::string &folder) { trusted.insert(folder); }
 
@@ -70,7 +75,6 @@ private:
   Status remove(const std::string &name);
   /// Removes `name``suffix`; what holds files that no run wrote is set aside instead.
   Status retire(const std::string &name, const char *suffix);
-  std::string aside(const std::string &name) const;
   std::string at(const std::string &name) const { return out + "/" + name; }
 
   std::string out;

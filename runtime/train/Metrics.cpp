@@ -74,7 +74,7 @@ static std::string linesUpTo(const std::string &text, int64_t lastStep) {
   return text.substr(0, at);
 }
 
-Status MetricsFile::open(const std::string &path, int64_t lastStep, bool completes) {
+Status MetricsFile::open(const std::string &path, int64_t lastStep, bool completes, const std::string &aside) {
   std::string kept;
   std::error_code failure;
   bool isNew = !std::filesystem::exists(path, failure) && !failure;
@@ -86,6 +86,8 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
       return error;
     }
     kept = linesUpTo(*old, lastStep);
+    if (!aside.empty() && kept != *old)
+      ZC_RETURN_IF_ERROR(io::replaceFile(aside, *old));
   }
   if (size_t last = kept.rfind("{\"step\":" + std::to_string(lastStep) + ","); completes && last != std::string::npos) {
     begun = kept.substr(last, kept.size() - last - 2);                  // without "}\n"

@@ -64,8 +64,9 @@ std::string_view toJson(const StepRecord &record, std::array<char, 512> &buffer)
 class MetricsFile {
 public:
   /// Starts the file anew, or keeps the lines up to `lastStep` when a run continues. `completes`: the last of them gets
-  /// the evaluation of the next record, which is of its step. Errors: io.
-  Status open(const std::string &path, int64_t lastStep, bool completes = false);
+  /// the evaluation of the next record, which is of its step. Where lines go, the file as it was is kept as `aside`, if
+  /// that is a name. Errors: io.
+  Status open(const std::string &path, int64_t lastStep, bool completes = false, const std::string &aside = {});
   void append(const StepRecord &record);
   /// Whether somebody has removed the file: its lines would be lost.
   bool isGone() const;

@@ -1,5 +1,6 @@
 #include "runtime/train/Run.h"
 
+#include "runtime/base/OpenFiles.h"
 #include "runtime/base/Size.h"
 #include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
@@ -141,7 +142,7 @@ Status Run::open() {
   checkpoints = CheckpointFolder(folder.name(), [this](const std::string &text) { tell(text); });
   ZC_RETURN_IF_ERROR(checkpoints.recover());
   if (options.overwrite) {
-    ZC_RETURN_IF_ERROR(checkpoints.clear());
+    ZC_RETURN_IF_ERROR(prepareReplacing());
   } else if (options.resume.empty()) {
     ZC_RETURN_IF_ERROR(checkFresh(summary.out));
   } else {
@@ -154,9 +155,15 @@ Status Run::open() {
     ZC_RETURN_IF_ERROR(choose());
   if (!values && !resumed)
     ZC_RETURN_IF_ERROR(prepareWeights());
-  if (!resumed)
-    ZC_RETURN_IF_ERROR(settle());
   return record(true);
+}
+
+Status Run::prepareReplacing() {
+  auto removable = checkpoints.removable();
+  if (!removable)
+    return removable.error();
+  replaces = !removable->empty() || hasMetrics(summary.out);
+  return Status::success();
 }
 
 /// Whether that checkpoint is one of this run's own.
@@ -177,29 +184,64 @@ Status Run::choose() {
 }
 
 Status Run::settle() {
-  if (resumed) {
-    if (isOf(summary.out, *resumed)) {
-      if (options.resume != "auto")
-        ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step));
-      checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
-    }
-    char seconds[40];
-    std::snprintf(seconds, sizeof seconds, "%.3f", loading);
-    observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder +
-                  "\", loaded in " + seconds + " s");
-    for (const std::string &line : changesOf(*resumed, manifest))
-      observer.note(line);
-    if (validation && resumed->evaluations && evaluationsSoFar().step == 0 && resumed->evaluations->step > 0)
-      observer.note("the data to evaluate on are others: what was the best loss so far does not count");
-    for (auto [flag, range] : {std::pair("--trace", options.trace), std::pair("--profile", options.profile)})
-      if (range && range.last <= resumed->step)
-        tell(std::string(flag) + ": no step of " + std::to_string(range.first) + ":" + std::to_string(range.last) +
-             " is left to do, nothing is recorded");
-    if (resumed->step >= summary.steps)
-      tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
-           std::to_string(summary.steps) + " is left to do");
+  if (resumed)
+    ZC_RETURN_IF_ERROR(settleResumed());
+  if (replaces)
+    ZC_RETURN_IF_ERROR(checkpoints.clear());
+  // Lines that a killed run wrote after its last checkpoint come again; those of a part that is left belong to what is
+  // set aside of it.
+  const bool leavesPart = resumed && options.resume != "auto" && isOf(summary.out, *resumed);
+  return metrics.open(folder.name() + "/" + kMetricsFile, summary.firstStep - 1, owesEvaluation(),
+                      leavesPart ? checkpoints.aside(kMetricsFile) : "");
+}
+
+Status Run::checkOpenFiles() const {
+  const bool saves = options.savesFinal || options.saveEvery > 0 || options.keepBest;
+  const uint64_t needed = openFilesOfSave(plan, ranks.count(), ranks.firstRank() == 0), left = openFilesLeft();
+  if (!saves || needed <= left)
+    return Status::success();
+  return makeError(Code::io, 981,
+                   "ulimit -n leaves this process " + std::to_string(left) + " more open files, but a save takes " +
+                       std::to_string(needed),
+                   summary.out, "give a ulimit -n that is greater by " + std::to_string(needed - left));
+}
+
+Status Run::startFresh(Communicator &communicator, RankExecutor &executor, bool &ready) {
+  ZC_RETURN_IF_ERROR(agreeWith(communicator, loadWeights(executor, *values), ready));
+  if (ready)
+    ZC_RETURN_IF_ERROR(checkAhead(communicator, ready));
+  return ready && !replaces ? takeFolder(communicator, ready) : Status::success();
+}
+
+Status Run::takeFolder(Communicator &communicator, bool &ready) {
+  ZC_RETURN_IF_ERROR(agreeWith(communicator, communicator.rank() == 0 ? settle() : Status::success(), ready));
+  if (ready && isFirst(communicator))
+    ownsFolder = true;
+  return Status::success();
+}
+
+Status Run::settleResumed() {
+  if (isOf(summary.out, *resumed)) {
+    if (options.resume != "auto")
+      ZC_RETURN_IF_ERROR(checkpoints.abandonAfter(resumed->step));
+    checkpoints.trust(summary.out + "/" + io::fileNameOf(resumed->folder));
   }
-  return metrics.open(folder.name() + "/" + kMetricsFile, summary.firstStep - 1, owesEvaluation());
+  char seconds[40];
+  std::snprintf(seconds, sizeof seconds, "%.3f", loading);
+  observer.note("continuing after step " + std::to_string(resumed->step) + " of \"" + resumed->folder +
+                "\", loaded in " + seconds + " s");
+  for (const std::string &line : changesOf(*resumed, manifest))
+    observer.note(line);
+  if (validation && resumed->evaluations && evaluationsSoFar().step == 0 && resumed->evaluations->step > 0)
+    observer.note("the data to evaluate on are others: what was the best loss so far does not count");
+  for (auto [flag, range] : {std::pair("--trace", options.trace), std::pair("--profile", options.profile)})
+    if (range && range.last <= resumed->step)
+      tell(std::string(flag) + ": no step of " + std::to_string(range.first) + ":" + std::to_string(range.last) +
+           " is left to do, nothing is recorded");
+  if (resumed->step >= summary.steps)
+    tell("the run is at step " + std::to_string(resumed->step) + " already, no step of " +
+         std::to_string(summary.steps) + " is left to do");
+  return Status::success();
 }
 
 Status Run::remakeFolder() {
@@ -243,7 +285,8 @@ Status Run::restore(Communicator &communicator, RankExecutor &executor, bool &re
   }
   if (leads)
     loading = now() - began;
-  return agreeWith(communicator, leads ? settle() : Status::success(), ready);
+  ZC_RETURN_IF_ERROR(checkAhead(communicator, ready));
+  return ready ? takeFolder(communicator, ready) : Status::success();
 }
 
 static void write(char (&to)[4096], const std::string &from) {
@@ -251,13 +294,19 @@ static void write(char (&to)[4096], const std::string &from) {
 }
 
 Status Run::share(Communicator &communicator) {
-  char out[4096] = {};
-  if (communicator.rank() == 0)
-    write(out, summary.out);
-  ZC_RETURN_IF_ERROR(communicator.broadcast({out, sizeof out, 0}));
+  struct {
+    char out[4096] = {};
+    uint64_t replaces = 0;
+  } opened;
+  if (communicator.rank() == 0) {
+    write(opened.out, summary.out);
+    opened.replaces = replaces;
+  }
+  ZC_RETURN_IF_ERROR(communicator.broadcast({&opened, sizeof opened, 0}));
   bool learns = communicator.rank() != 0 && isFirst(communicator);
   if (learns) {
-    summary.out = out;
+    summary.out = opened.out;
+    replaces = opened.replaces != 0;
     checkpoints = CheckpointFolder(summary.out);
   }
   ZC_RETURN_IF_ERROR(shareCheckpoint(communicator));

@@ -22,6 +22,15 @@ struct Run : Session {
   /// All ranks, once their executors are prepared: the state of the checkpoint to go on from. One that is found to be
   /// damaged is passed over, where another may be meant. `ready` as in Session::begin; then the run is settled.
   Status restore(Communicator &communicator, RankExecutor &executor, bool &ready);
+  /// All ranks, once their executors are prepared: the weights of a fresh start. The folder is taken where that
+  /// `replaces` nothing. `ready` as in Session::begin.
+  Status startFresh(Communicator &communicator, RankExecutor &executor, bool &ready);
+  /// All ranks, when nothing but the steps is left to do: whether what comes after them can be done.
+  Status checkAhead(Communicator &communicator, bool &ready) {
+    return agreeWith(communicator, isFirst(communicator) ? checkOpenFiles() : Status::success(), ready);
+  }
+  /// All ranks: the folder is this run's from now on, and what it `replaces` is removed. `ready` as in Session::begin.
+  Status takeFolder(Communicator &communicator, bool &ready);
   /// Samples of the data consumed after `step`.
   int64_t positionAfter(int64_t step) const;
   /// Rank 0: the folder that somebody has removed, anew, with the metrics so far. Errors: io, also where another run is
@@ -42,7 +51,10 @@ struct Run : Session {
   const RunOptions &options;
   std::optional<Validation> validation; ///< where there are data to evaluate on
   std::optional<Manifest> resumed;
-  Manifest manifest; ///< what checkpoints of this run say
+  /// An earlier run lies in the folder, which goes when the first step has shown that this one can take its place.
+  bool replaces = false;
+  bool ownsFolder = false; ///< it has been taken: files may be written
+  Manifest manifest;       ///< what checkpoints of this run say
   Schedule schedule;
   RunFolder folder; ///< rank 0's process
   CheckpointFolder checkpoints;
@@ -51,7 +63,7 @@ struct Run : Session {
   Recording recording; ///< has its own lock
 
 protected:
-  /// The folder, held from now on, and the checkpoint to continue from; without one the run is settled.
+  /// The folder, held from now on and still as it was, and the checkpoint to continue from.
   Status open() override;
   /// The other ranks learn the folder and the checkpoint.
   Status share(Communicator &communicator) override;
@@ -61,6 +73,8 @@ private:
   Status prepareAll();
   Status prepareValidation();
   Status prepareSteps();
+  /// Of this process: whether it can open the files of a save, where saves are asked for. Errors: io.
+  Status checkOpenFiles() const;
   std::string scheduleText() const;
   Status makeSchedule();
   void tell(const std::string &text) { observer.warning(text); }
@@ -68,6 +82,9 @@ private:
   Status choose();
   /// Rank 0: nothing changes any more about where the run begins. What it leaves behind and what is otherwise now.
   Status settle();
+  /// Rank 0: the same of a run that goes on.
+  Status settleResumed();
+  Status prepareReplacing();
   /// The other processes learn of `resumed`, where there is one.
   Status shareCheckpoint(Communicator &communicator);
   /// On every process, once `resumed` is known.

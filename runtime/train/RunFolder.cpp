@@ -113,17 +113,20 @@ std::string outputFolder(const RunOptions &options, const planpb::Plan &plan) {
   return "runs/" + (name.empty() || name[0] == '.' ? "run" : name);
 }
 
+bool hasMetrics(const std::string &out) {
+  std::error_code failed;
+  const auto bytes = fs::file_size(out + "/" + kMetricsFile, failed);
+  return !failed && bytes > 0;
+}
+
 Status checkFresh(const std::string &out) {
   auto checkpoints = listCheckpoints(out);
   if (!checkpoints)
     return checkpoints.error();
-  std::error_code ignored;
-  std::string metrics = out + "/" + kMetricsFile;
-  auto bytes = fs::file_size(metrics, ignored);
-  if (checkpoints->empty() && (ignored || bytes == 0))
+  if (checkpoints->empty() && !hasMetrics(out))
     return Status::success();
   return makeError(Code::usage, 933, "\"" + out + "\" holds an earlier run",
-                   checkpoints->empty() ? metrics : checkpoints->front(),
+                   checkpoints->empty() ? out + "/" + kMetricsFile : checkpoints->front(),
                    "continue it with --resume auto, give another --out, or remove it with --overwrite");
 }
 

@@ -42,6 +42,8 @@ private:
 /// `options.out`, or runs/<name of the model>.
 std::string outputFolder(const RunOptions &options, const planpb::Plan &plan);
 
+/// Whether steps of a run lie in `out`/metrics.jsonl.
+bool hasMetrics(const std::string &out);
 /// Whether a run lies in `out` that a new one would overwrite: checkpoints, or steps in metrics.jsonl. Errors: usage,
 /// with the three ways on; io.
 Status checkFresh(const std::string &out);

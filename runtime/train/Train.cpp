@@ -33,6 +33,8 @@ private:
   Status begin(bool &ready);
   Status seekBest();
   Status loop();
+  /// After the first step: an earlier run that is to go does so now, unless this one ends here. Then it has `ended`.
+  Status replaceEarlier();
   Status step(int64_t step);
   /// The evaluation after `step`; what it finds goes into `record`. Where it is broken off, `stop` is set.
   Status validate(int64_t step);
@@ -81,7 +83,7 @@ private:
   double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
   int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
-  bool preempted = false;          ///< stopped, and saved
+  bool ended = false;              ///< before the last step, and there is nothing left to save
   /// The rank that the others wait for.
   struct Late {
     int rank = -1, steps = 0;
@@ -127,7 +129,7 @@ Status Rank::begin(bool &ready) {
     lossScale = LossScale(run.plan.loss_scale());
   evaluations = run.evaluationsSoFar();
   if (!run.resumed)
-    return loadWeights(*executor, *run.values);
+    return run.startFresh(communicator, *executor, ready);
   ZC_RETURN_IF_ERROR(run.restore(communicator, *executor, ready));
   if (!ready)
     return Status::success();
@@ -320,8 +322,26 @@ void Rank::noteStraggler(double seconds) {
                 static_cast<long long>(current), waited, seconds);
 }
 
+Status Rank::replaceEarlier() {
+  ZC_RETURN_IF_ERROR(drain());
+  if (numeric) {
+    ended = true;
+    endWith(*numeric);
+  } else if (stop) {
+    ended = true;
+    endWith(makeError(Code::other, 969, "stopped before the run in its folder was replaced, which is as it was",
+                      run.summary.out, "--overwrite starts again, --resume auto goes on with that run"));
+  } else {
+    bool ready = false;
+    ZC_RETURN_IF_ERROR(run.takeFolder(communicator, ready));
+    ended = !ready;
+  }
+  forget();
+  return Status::success();
+}
+
 Status Rank::preempt() {
-  preempted = true;
+  ended = true;
   endWith(makeError(Code::preempted, 942, "stopped after step " + std::to_string(current) + ", its state is saved",
                     run.summary.out, "continue with --resume auto"));
   return Status::success();
@@ -340,6 +360,10 @@ Status Rank::loop() {
   ZC_RETURN_IF_ERROR(keepBest());
   for (int64_t step = run.summary.firstStep; step <= run.summary.steps && !isToEndEarly(); ++step) {
     ZC_RETURN_IF_ERROR(this->step(step));
+    if (run.replaces && step == run.summary.firstStep)
+      ZC_RETURN_IF_ERROR(replaceEarlier());
+    if (ended)
+      return Status::success();
     bool stops = stop && step < run.summary.steps;
     if (!numeric && !stops && run.evaluatesAfter(step)) {
       stop = false; // it comes to an end where it may
@@ -427,7 +451,7 @@ Status Rank::finish() {
   // A stopped run has saved its state already, one that had nothing left to do has found it.
   bool isThere = run.resumed && run.resumed->step == current && !run.owesEvaluation() &&
                  run.resumed->folder == run.summary.out + "/final";
-  return preempted || isThere || !run.options.savesFinal ? Status::success() : save("final", current, /*goesOn=*/false);
+  return ended || isThere || !run.options.savesFinal ? Status::success() : save("final", current, /*goesOn=*/false);
 }
 
 /// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,
@@ -454,6 +478,8 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   run.memory.fill(run.report);
   if (std::string excess = run.memory.look(); !excess.empty()) // of the last save
     observer.warning(excess);
+  if (run.ending && !run.ownsFolder) // what is in it is of an earlier run, or of none
+    return *run.ending;
   if (run.metrics.isGone()) {
     Status put = run.metrics.putBack();
     observer.warning(std::string(kMetricsFile) +

@@ -183,7 +183,8 @@ TEST(Checkpoint, WhatComesAfterARewindIsSetAside) {
   fixture.options.saveEvery = 0;
   fixture.options.resume = fixture.options.out + "/step-2";
   ASSERT_OK(fixture.run(3));
-  EXPECT_EQ(fixture.names(), (Names{"final", "final.abandoned", "step-2", "step-4.abandoned", "step-6.abandoned"}));
+  EXPECT_EQ(fixture.names(), (Names{"final", "final.abandoned", "metrics.jsonl.abandoned", "step-2", "step-4.abandoned",
+                                    "step-6.abandoned"}));
   fixture.options.resume = "auto";
   auto rest = fixture.run(4);
   ASSERT_OK(rest);

@@ -101,6 +101,18 @@ class Folders(ZeroRunTest):
         self.assertEqual(code, 6, err)
         self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
 
+    def test_metrics_of_a_part_that_is_left_are_set_aside(self):
+        """As its checkpoints are; what a killed run wrote after its last checkpoint comes again."""
+        self.succeeds(self.train("--save-every", 2))
+        whole = (self.dir / "out/metrics.jsonl").read_bytes()
+        self.succeeds(self.train("--save-every", 2, "--resume", self.dir / "out/step-2", "--lr", "0.001"))
+        self.assertEqual([m["step"] for m in self.lines()], [1, 2, 3, 4])
+        self.assertEqual((self.dir / "out/metrics.jsonl.abandoned").read_bytes(), whole)
+        shutil.rmtree(self.dir / "out/final")
+        shutil.rmtree(self.dir / "out/step-4")
+        self.succeeds(self.train("--resume", "auto", "--lr", "0.001"))
+        self.assertEqual(sorted(path.name for path in (self.dir / "out").glob("metrics*")), ["metrics.jsonl", "metrics.jsonl.abandoned"])
+
     def test_a_run_is_not_written_into_a_checkpoint(self):
         """It would go when the run that the checkpoint is of replaces or removes it."""
         self.succeeds(self.train())
@@ -126,6 +138,59 @@ class Folders(ZeroRunTest):
         for kept in ("final.abandoned/model.onnx", "step-2.abandoned/tried/notes.txt"):
             self.assertEqual((self.dir / "out" / kept).read_text(), "mine")
         self.expect(2, "step-2.abandoned|final.abandoned", self.train("--overwrite"))
+
+    def test_an_earlier_run_stays_until_the_first_step_is_done(self):
+        """What --overwrite would remove is there, byte for byte, where the new run never came so far."""
+        self.succeeds(self.train("--save-every", 2, "--trace", "1:2"))
+        shutil.copytree(self.dir / "out/step-2", self.dir / "out/best")
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file() and path.name != ".lock"}
+        data = (self.dir / "data.safetensors").read_bytes()
+        begin = 8 + int.from_bytes(data[:8], "little")
+        (self.dir / "nan.safetensors").write_bytes(data[:begin] + b"\xff" * (len(data) - begin))
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
+
+        good = "data.safetensors"
+        for code, says, fault, data, flags, limit in (
+                (5, "cannot map", "arena.reserve@rank=1:ENOMEM", good, ("--reserve",), None),
+                (3, "no such file", "", good, ("--weights", self.dir / "nowhere"), None),
+                (3, "no such file", "", "nowhere", (), None),
+                (6, "ulimit -n leaves this process \\d more", "", good, (), few),
+                (6, "input/output error", "file.read@rank=1,step=0:EIO", good, (), None),
+                (6, "input/output error", "file.read@rank=1,step=1:EIO", good, (), None),
+                (1, "step 1 was told to fail", "step.begin@rank=1,step=1:EIO", good, (), None),
+                (6, "cannot list folder", "folder.list@step=1:EIO", good, (), None),
+                (1, "stopped before the run in its folder was replaced", "step.begin@rank=0,step=1:SIGTERM", good, ("--trace", "1:1"), None),
+                (8, "the loss is not finite at step 1", "", "nan.safetensors", (), None)):
+            with self.subTest(says=says, fault=fault):
+                self.expect(code, says, run("tiny.plan", "--data", data, "--steps", 4, "--out", "out", "--overwrite", "--quiet", *flags, cwd=self.dir,
+                                            env={"ZERO_FAULT": fault}, preexec_fn=limit))
+                self.assertEqual({path: path.read_bytes() for path in before if path.exists()}, before)
+                self.assertEqual({path for path in (self.dir / "out").rglob("*") if path.is_file()} - before.keys(), {self.dir / "out/.lock"})
+        self.succeeds(self.train("--overwrite", "--quiet", steps=3))
+        self.assertEqual(sorted(path.name for path in (self.dir / "out").iterdir()), [".lock", "final", "metrics.jsonl", "trace.json"])
+        self.assertEqual(len(self.lines()), 3)
+
+    def test_a_removal_that_is_killed(self):
+        """Between any two of its steps: what is left of the earlier run goes on, or nothing of it is a checkpoint; the same command works."""
+        flags = ("--save-every", 2, "--quiet")
+        self.succeeds(self.train(*flags, out="earlier", steps=2))
+        for site in ("ckpt.removed", "folder.rename", "file.rename"):
+            for n in range(1, 9):
+                shutil.rmtree(self.dir / "out", ignore_errors=True)
+                shutil.copytree(self.dir / "earlier", self.dir / "out")
+                code, _, err = self.train(*flags, "--overwrite", "--no-final", steps=1, env={"ZERO_FAULT": f"{site}@step=1,n={n}:crash"})
+                if code == 0:
+                    break
+                self.assertEqual(code, -signal.SIGKILL, err)
+                left = [name for name in ("step-2", "final") if (self.dir / "out" / name).exists()]
+                verified = run("checkpoint", "verify", self.dir / "out")
+                self.assertEqual(verified[0], 0 if left else 3, (site, n, verified))
+                self.expect(2, "holds an earlier run", self.train(*flags))
+                self.succeeds(self.train(*flags, "--overwrite", steps=2))
+                self.assertEqual(sorted(path.name for path in (self.dir / "out").iterdir() if path.is_dir()), ["final", "step-2"])
+                self.assertEqual(len(self.lines()), 2)
+            self.assertGreater(n, 1, site)
 
     def test_checkpoint_verify(self):
         self.succeeds(self.train("--save-every", 2))
