@@ -2,6 +2,7 @@
 #include "runtime/io/Folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <sys/stat.h>
@@ -59,13 +60,36 @@ Status CheckpointChoice::passOver(const Error &why, const Told &passed) {
   return Status::success();
 }
 
+Result<Manifest> readVerified(const std::string &folder, const std::function<Status(const Manifest &)> &verify,
+                              bool &replaced) {
+  struct stat before = {}, after = {};
+  replaced = ::lstat(folder.c_str(), &before) != 0 && errno == ENOENT; // since it was listed
+  if (::stat(folder.c_str(), &before) != 0)
+    return readManifest(folder);
+  auto manifest = readManifest(folder);
+  Status status = manifest ? verify(*manifest) : Status(manifest.error());
+  if (status.ok())
+    return manifest;
+  replaced = ::stat(folder.c_str(), &after) != 0 ? errno == ENOENT
+                                                 : before.st_dev != after.st_dev || before.st_ino != after.st_ino;
+  return status.error();
+}
+
 Result<Manifest> CheckpointChoice::newest(const std::function<Status(const Manifest &)> &verify, const Told &passed) {
+  int again = 100; // a run that goes on saves; what never stands still is an error one day
   while (at < folders.size()) {
-    auto manifest = readManifest(folders[at]);
-    Status status = manifest ? verify(*manifest) : Status(manifest.error());
-    if (status.ok())
+    bool replaced = false;
+    auto manifest = readVerified(folders[at], verify, replaced);
+    if (manifest)
       return manifest;
-    ZC_RETURN_IF_ERROR(passOver(status.error(), passed));
+    if (!replaced || run.empty() || again-- == 0) {
+      ZC_RETURN_IF_ERROR(passOver(manifest.error(), passed));
+      continue;
+    }
+    auto anew = of(run);
+    if (!anew)
+      return anew.error();
+    *this = std::move(*anew);
   }
   return makeError(Code::corrupt, 917,
                    "none of the " + std::to_string(folders.size()) + " checkpoints in \"" + run + "\" can be used",

@@ -19,11 +19,14 @@ public:
   /// The same of "auto", which means what `out` holds; nothing where that is none at all.
   static Result<std::optional<CheckpointChoice>> toResume(const std::string &out, const std::string &resume);
 
+  /// Whether a run was named, whose checkpoints may come and go while it goes on.
+  bool isOfRun() const { return !run.empty(); }
   /// Newest first; at least one.
   const std::vector<std::string> &all() const { return folders; }
 
   /// The newest left that `verify` has nothing against. `passed` is told of each damaged one on the way; what only
-  /// could not be read is never passed over. Errors: corrupt (it, or all there are), mismatch (another format), io.
+  /// could not be read is never passed over, and of a run that removes them meanwhile they are listed anew. Errors:
+  /// corrupt (it, or all there are), mismatch (another format), io.
   Result<Manifest> newest(const std::function<Status(const Manifest &)> &verify, const Told &passed);
   /// The one that `newest` gave turned out to be wrong. Errors: `why`, where nothing else can be meant.
   Status passOver(const Error &why, const Told &passed);
@@ -33,6 +36,11 @@ private:
   std::vector<std::string> folders;
   size_t at = 0;
 };
+
+/// Reads a checkpoint that was listed, and verifies it. Where `replaced`, what was found wrong is no fault of its:
+/// meanwhile the run that it is of has removed it, or put another one in its place.
+Result<Manifest> readVerified(const std::string &folder, const std::function<Status(const Manifest &)> &verify,
+                              bool &replaced);
 
 /// The newest of them, verified as a whole. Errors: those of CheckpointChoice.
 Result<Manifest> openCheckpoint(const std::string &path, const Told &passed);

@@ -206,6 +206,23 @@ class Folders(ZeroRunTest):
         self.expect(3, "holds no checkpoint|cannot open", run("checkpoint", "verify", self.dir / "none"))
         self.expect(2, "required", run("checkpoint"))
 
+    def test_looked_at_while_a_run_removes_and_replaces(self):
+        """What is gone meanwhile was no damaged one: others are looked at."""
+        self.succeeds(self.train("--save-every", 1, steps=2, out="earlier"))
+        for command, says in ((("checkpoint", "verify", "out"), "step-1|step-2"), (("export", "out", "--safetensors", "x"), "^$")):
+            shutil.copytree(self.dir / "earlier", self.dir / "out")
+            (self.dir / "out/final").rename(self.dir / "away")
+            process = subprocess.Popen([ZERO_RUN, *command], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env={**os.environ, "ZERO_FAULT": "file.open@n=2:delay=1s"})
+            time.sleep(0.5)
+            shutil.rmtree(self.dir / "out/step-2")
+            out, err = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertNotRegex(err, "passed over|error")
+            self.assertRegex(out, says)
+            shutil.rmtree(self.dir / "out")
+            shutil.rmtree(self.dir / "away")
+
     def test_ordinary_mistakes_with_folders(self):
         self.succeeds(self.train("--save-every", 2))
         before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
