@@ -29,7 +29,7 @@ template <typename T, typename I> struct GatherBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     int64_t at = wrapIndex(indices[index % count], n);
     if (at < 0) {
-      block.once([&] { frame.fail(indices[index % count]); });
+      block.once([&] { frame.wrongIndex(indices[index % count], n); });
       return;
     }
     const T *from = data + (index / count * n + at) * inner;
@@ -68,7 +68,7 @@ template <typename I> struct PairsBody {
     forElements(block, index, count, [&](int64_t i) {
       int64_t at = wrapIndex(indices[i], n);
       if (at < 0)
-        frame.fail(indices[i]);
+        frame.wrongIndex(indices[i], n);
       rows[i] = static_cast<int32_t>(at < 0 ? 0 : at);
       sources[i] = static_cast<int32_t>(i);
     });
@@ -151,7 +151,7 @@ template <typename T, typename I> struct GatherElementsBody {
       places.offsets(i, at);
       int64_t k = wrapIndex(indices[at[0]], n);
       if (k < 0)
-        frame.fail(indices[at[0]]);
+        frame.wrongIndex(indices[at[0]], n);
       else
         y[at[0]] = data[at[1] + k * axisStride];
     });

@@ -1,6 +1,5 @@
 #include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Kernels.h"
-#include "kernels/cuda/OutOfRange.h"
 
 #include "kernels/cpu/LinearParts.h"
 
@@ -16,7 +15,7 @@ public:
     QueueAtOnce queue;
     ZC_RETURN_IF_ERROR(kernel->enqueue(operands, Frame{&context, &error, 0}, queue));
     if (error.set)
-      return outOfRange(spec, error.value);
+      return error.wrong.told(spec);
     return Status::success();
   }
 

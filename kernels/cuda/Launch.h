@@ -19,13 +19,23 @@
 
 namespace zc::cuda {
 
-/// The first index or label that was out of range; the step is not to be trusted after it. In memory of the host that
-/// the device reaches.
+/// An index or a label that is not in [low, high).
+struct WrongIndex {
+  int64_t value, low, high;
+  bool isLabel;
+
+  /// As the CPU's kernels say it.
+  Error told(const KernelSpec &spec) const {
+    return cpu::outOfRange(spec, isLabel ? "label" : "index", value, low, high);
+  }
+};
+
+/// The first of them; the step is not to be trusted after it. In memory of the host that the device reaches.
 struct FirstError {
   static constexpr int32_t kTold = 2;
   int32_t set;    ///< 0: none; 1: being written; kTold
-  int32_t kernel; ///< of KernelFrame
-  int64_t value;
+  int32_t kernel; ///< of Frame
+  WrongIndex wrong;
 };
 
 /// What bodies see beside their operands.
@@ -34,17 +44,20 @@ struct Frame {
   FirstError *error;
   int32_t kernel; ///< which one asks
 
-  ZC_HD void fail(int64_t value) const {
+  /// Of an index that may count from the end.
+  ZC_HD void wrongIndex(int64_t value, int64_t size) const { fail({value, -size, size, false}); }
+  ZC_HD void wrongLabel(int64_t value, int64_t classes) const { fail({value, 0, classes, true}); }
+  ZC_HD void fail(const WrongIndex &wrong) const {
 #ifdef __CUDA_ARCH__
     if (atomicCAS(&error->set, 0, 1) == 0) {
       error->kernel = kernel;
-      error->value = value;
+      error->wrong = wrong;
       __threadfence_system();
       *const_cast<volatile int32_t *>(&error->set) = FirstError::kTold;
     }
 #else
     if (!error->set)
-      *error = {FirstError::kTold, kernel, value};
+      *error = {FirstError::kTold, kernel, wrong};
 #endif
   }
 };

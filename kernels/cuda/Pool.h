@@ -48,7 +48,7 @@ template <typename I> struct MaximumOf {
   ZC_HD int64_t operator()(int64_t i, const Frame &frame) const {
     int64_t at = indices[i];
     if (at >= inPlane)
-      frame.fail(at);
+      frame.fail({at, 0, inPlane, /*isLabel=*/false});
     if (at < 0 || at >= inPlane)
       return -1;
     return order.begin(order.placeOf(i, outPlane).plane, inPlane) + at * order.step();

@@ -161,7 +161,7 @@ template <typename T>
 ZC_HD double lossOfRow(const T *x, int64_t n, Real<T> lse, int64_t label, int64_t ignored, const Frame &frame) {
   bool counts = label != ignored;
   if (counts && (label < 0 || label >= n)) {
-    frame.fail(label);
+    frame.wrongLabel(label, n);
     counts = false;
   }
   return counts ? static_cast<double>(lse) - static_cast<double>(load(x[label])) : 0;
@@ -225,7 +225,7 @@ template <typename S> struct LossFactorBody {
       if (label == ignored)
         return 0;
       if (label < 0 || label >= n)
-        frame.fail(label);
+        frame.wrongLabel(label, n);
       return 1;
     });
     block.once([&] { *factor = static_cast<double>(*grad) / (sums ? 1.0 : static_cast<double>(count)); });
@@ -307,7 +307,7 @@ template <typename L> struct LabelIndexBody {
     forElements(block, index, n, [&](int64_t i) {
       int64_t label = labels[i];
       if (label != ignored && (label < 0 || label >= classes))
-        frame.fail(label);
+        frame.wrongLabel(label, classes);
       result[i] = static_cast<L>(label == ignored ? 0 : label);
     });
   }

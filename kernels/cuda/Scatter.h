@@ -18,7 +18,7 @@ template <typename I> ZC_HD int64_t checkedIndex(I index, int64_t n, const Frame
   int64_t i = index;
   if (i >= -n && i < n)
     return i < 0 ? i + n : i;
-  frame.fail(i);
+  frame.wrongIndex(i, n);
   return -1;
 }
 

@@ -1,7 +1,6 @@
 #include "runtime/cuda/Device.h"
 
 #include "kernels/InPlace.h"
-#include "kernels/cuda/OutOfRange.h"
 #include "runtime/cuda/CudnnGraph.h"
 #include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/FusedKernels.h"
@@ -11,6 +10,7 @@
 #include "runtime/cuda/Nvml.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -299,13 +299,14 @@ std::optional<Device::Fault> GpuDevice::fault() const {
     callsGpu(gpu.ordinal);
     return Fault{{}, errorOf(static_cast<cudaError_t>(lost), "run a step")};
   }
-  const volatile FirstError &found = *error;
-  if (found.set != FirstError::kTold)
+  if (static_cast<const volatile int32_t &>(error->set) != FirstError::kTold)
     return std::nullopt;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const FirstError found = *error;
   auto number = static_cast<uint32_t>(found.kernel);
   auto spec = specs.find(number);
   return Fault{number, spec == specs.end() ? makeError(Code::internal, 638, "a kernel found a wrong index")
-                                           : outOfRange(spec->second, found.value)};
+                                           : found.wrong.told(spec->second)};
 }
 
 } // namespace zc::cuda

@@ -1,4 +1,5 @@
-// What a corrupt plan can ask for, and what bad data can hold: an error that names it, on both versions of a kernel.
+// What a corrupt plan can ask for, and what bad data can hold: an error that names it, on both versions of a kernel and
+// of a GPU's.
 #include "kernels/cpu/Copy.h"
 #include "kernels/cuda/Implementations.h"
 #include "test/kernels/KernelTest.h"
@@ -9,13 +10,17 @@ namespace zc::test {
 namespace {
 
 void expectError(const Call &call, Code code, const std::string &part) {
-  for (bool plain : {true, false}) {
-    SCOPED_TRACE(call.name + (plain ? " plain" : " fast"));
-    auto outputs = run(call, plain);
+  auto expectToldBy = [&](const KernelRegistry &kernels, const char *who) {
+    SCOPED_TRACE(call.name + " " + who);
+    auto outputs = runOn(kernels, call);
     ASSERT_FALSE(outputs.ok());
     EXPECT_EQ(outputs.error().code, code);
     EXPECT_NE(outputs.error().message.find(part), std::string::npos) << outputs.error().message;
-  }
+  };
+  expectToldBy(registry(true), "plain");
+  expectToldBy(registry(false), "fast");
+  if (blockRegistry().contains(call.name) && (!isOnGpu() || isSampled(call.spec(Target::cuda))))
+    expectToldBy(blockRegistry(), "over blocks");
 }
 
 TEST(Errors, specsThatKernelsDoNotTake) {
@@ -101,18 +106,23 @@ TEST(Errors, labelsAndIndicesOutOfRange) {
     expectError({"cross_entropy_grad", {f32({}, {1}), x, labels, f32({2}, {0, 0})}, {Value(x.type)}}, Code::badInput,
                 "[0, 3)");
   }
+  const Value row = f32({1, 3}, {1, 2, 3});
   for (double bad : {2.0, -3.0}) {
-    Value indices = i64({1}, {bad});
-    Attributes axis = {{"axis", int64_t{0}}};
-    expectError({"gather", {x, indices}, {Value({DType::f32, {1, 3}})}, axis}, Code::badInput, "[-2, 2)");
-    expectError({"gather_grad", {f32({1, 3}, {1, 2, 3}), indices}, {Value(x.type)}, axis}, Code::badInput, "index");
-    Value elements = i64({1, 3}, {0, bad, 0}), three({DType::f32, {1, 3}});
-    expectError({"gather_elements", {x, elements}, {three}, axis}, Code::badInput, "index");
-    expectError({"gather_elements_grad", {f32({1, 3}, {1, 2, 3}), elements}, {Value(x.type)}, axis}, Code::badInput,
-                "index");
-    Value tuple = i64({1, 1}, {bad});
-    expectError({"gather_nd", {x, tuple}, {three}}, Code::badInput, "index");
-    expectError({"gather_nd_grad", {f32({1, 3}, {1, 2, 3}), tuple}, {Value(x.type)}}, Code::badInput, "index");
+    const std::string said = "index " + std::to_string(static_cast<int64_t>(bad)) + " ";
+    const Value indices = i64({1}, {bad}), elements = i64({1, 3}, {0, bad, 0}), tuple = i64({1, 1}, {bad});
+    const Attributes axis = {{"axis", int64_t{0}}}, none = {{"reduction", std::string("none")}};
+    Attributes both = none;
+    both.insert(axis.begin(), axis.end());
+    for (const Call &call : std::vector<Call>{{"gather", {x, indices}, {Value(row.type)}, axis},
+                                              {"gather_grad", {row, indices}, {Value(x.type)}, axis},
+                                              {"gather_elements", {x, elements}, {Value(row.type)}, axis},
+                                              {"gather_elements_grad", {row, elements}, {Value(x.type)}, axis},
+                                              {"gather_nd", {x, tuple}, {Value(row.type)}},
+                                              {"gather_nd_grad", {row, tuple}, {Value(x.type)}},
+                                              {"scatter_elements", {x, elements, row}, {Value(x.type)}, both},
+                                              {"scatter_nd", {x, tuple, row}, {Value(x.type)}, none}})
+      for (const std::string &part : {said, std::string("[-2, 2)")})
+        expectError(call, Code::badInput, part);
   }
 }
 
