@@ -194,7 +194,10 @@ Status CheckpointFolder::remove(const std::string &name) {
   if (int errnum = renamed(at(name), leaving))
     return io::errnoError(Code::io, 913, "cannot remove", at(name), errnum);
   trusted.erase(at(name));
-  return retire(name, ".removed");
+  Status gone = retire(name, ".removed");
+  if (!gone.ok() && !exists(at(name)))
+    (void)renamed(leaving, at(name)); // of another user, say: it is what it was
+  return gone;
 }
 
 Status CheckpointFolder::begin(const std::string &name) {
@@ -317,8 +320,10 @@ Status CheckpointFolder::finish(const std::string &name) {
   } else if (!exists(at(name)) && exists(old)) {
     ZC_RETURN_IF_ERROR(io::renameInto(old, at(name)));
   }
-  for (const char *suffix : kPassing)
+  for (const char *suffix : {".tmp", ".old"})
     ZC_RETURN_IF_ERROR(retire(name, suffix));
+  if (Status gone = retire(name, ".removed"); !gone.ok())
+    told(gone.error().message); // where it stays it is in nobody's way
   return Status::success();
 }
 

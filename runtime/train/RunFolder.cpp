@@ -66,6 +66,15 @@ static std::string holderOf(int lock) {
   return holder.compare(0, 8, "process ") == 0 ? ": " + holder : "";
 }
 
+static Error cannotLock(const std::string &folder, int errnum) {
+  Error error = io::errnoError(Code::io, 939, "cannot lock", folder, errnum);
+  if (errnum == ENOSYS || errnum == ENOLCK || errnum == EOPNOTSUPP)
+    error.help =
+        "its file system has no locks, without which two runs in one folder would not know of each other: mount "
+        "it with them (Lustre: -o flock), or give an --out on another";
+  return error;
+}
+
 Result<RunFolder> RunFolder::open(const std::string &path) {
   ZC_RETURN_IF_ERROR(io::makeFolder(path));
   RunFolder folder;
@@ -84,7 +93,7 @@ Result<RunFolder> RunFolder::open(const std::string &path) {
                ? makeError(Code::usage, 931,
                            "another run is writing into \"" + path + "\"" + holderOf(folder.lock.get()), "--out",
                            "give another --out, or wait for it to end")
-               : io::errnoError(Code::io, 939, "cannot lock", path, errno);
+               : cannotLock(path, errno);
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   ZC_RETURN_IF_ERROR(io::OutputFile::create(path + "/" + kMetricsFile).status()); // before anything is removed

@@ -192,6 +192,17 @@ class Folders(ZeroRunTest):
                 self.assertEqual(len(self.lines()), 2)
             self.assertGreater(n, 1, site)
 
+    def test_what_cannot_be_removed_stays_as_it_was(self):
+        """What another user wrote, say; of a killed removal it keeps nobody from going on."""
+        self.succeeds(self.train("--save-every", 2))
+        before = {path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file() and path.name != ".lock"}
+        self.expect(6, "cannot remove", self.train("--overwrite", "--quiet", env={"ZERO_FAULT": "ckpt.removed@n=2:EACCES"}))
+        self.assertEqual({path: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file() and path.name != ".lock"}, before)
+        (self.dir / "out/step-2").rename(self.dir / "out/step-2.removed")
+        code, _, err = self.train("--resume", "auto", "--no-final", steps=8, env={"ZERO_FAULT": "ckpt.removed@n=3:EACCES"})
+        self.assertEqual(code, 0, err)
+        self.assertIn("warning: cannot remove", err)
+
     def test_checkpoint_verify(self):
         self.succeeds(self.train("--save-every", 2))
         code, out, err = run("checkpoint", "verify", self.dir / "out")
