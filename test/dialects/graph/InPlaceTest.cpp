@@ -8,6 +8,7 @@
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/KernelSpec.h"
 #include "kernels/Prologue.h"
+#include "kernels/Views.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -38,6 +39,17 @@ TEST(Programs, OperationsThatTakeThemAreThoseOfKernelsThatDo) {
     taking += name.hasTrait<TakesProgram>();
   }
   EXPECT_GE(taking, 1);
+}
+
+TEST(Views, OperationsThatAreStridedAreThoseOfKernelsThatTakeViews) {
+  mlir::MLIRContext context;
+  context.loadDialect<GraphDialect>();
+  int taking = 0;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
+    EXPECT_EQ(zc::takesViews(name.stripDialect().str()), name.hasInterface<Strided>()) << name.getStringRef().str();
+    taking += name.hasInterface<Strided>();
+  }
+  EXPECT_GE(taking, 2);
 }
 
 TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
