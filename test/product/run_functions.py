@@ -364,6 +364,24 @@ def rejoined(h, given):
         (functional.pad(h, (0, 2), "replicate").unfold(-1, 4, 2) * torch.arange(4.0)).square().mean() + functional.pad(h, (2, 1), "replicate").unfold(1, 1, 1).unfold(2, 5, 5).cumsum(-1).mean()
 
 
+def smoothed(h, given):
+    """Labels as probabilities, written as a number that is computed of a size; and a mask, by a truth."""
+    logits, labels = pooled(h), given["labels"].view(-1, 1)
+    share = 0.2 / logits.size(-1)
+    targets = torch.full((labels.size(0), logits.size(-1)), share).scatter_(1, labels, 0.8 + share)
+    hidden = torch.zeros_like(logits, dtype=torch.bool).scatter(1, (labels + 1) % 8, True)
+    return -(targets * logits.masked_fill(hidden, -2.0).log_softmax(-1)).sum(-1).mean()
+
+
+def by_truths(h, given):
+    """Masks that Python's truths are written into: a causal one, one with a hole, their complement."""
+    seen = torch.full((3, 3), True).tril()
+    most = torch.full_like(h[0], False, dtype=torch.bool).masked_fill(given["image"][0, 0, :3, :1] > -9, True).index_fill(1, torch.tensor([2]), False)
+    kept = torch.where(h.detach() > 0, True, most) & True
+    scores = (h @ h.mT).masked_fill(seen == False, float("-inf")).softmax(-1)  # noqa: E712
+    return (scores @ torch.where(kept.clone().fill_(True) & kept, h, h.sin())).square().mean() + h.new_full((3, 8), True, dtype=torch.bool).float().mean() * h.mean()
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -372,7 +390,7 @@ FUNCTIONS = {
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "filterbank": filterbank, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
-    "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
+    "smoothed by hand": smoothed, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,

@@ -238,6 +238,26 @@ def second_steps():
     expect("int() and len() of tensors are tensors in the export" in notes, notes)
 
 
+class Sized(Classifier):
+    """Python computes with sizes that no batch changes, and a norm of torch's checks them; or with a buffer's value (`counts`)."""
+
+    def __init__(self, counts):
+        super().__init__()
+        self.table, self.counts = torch.nn.Parameter(torch.randn(1, 9, 5)), counts
+        self.register_buffer("factor", torch.tensor(2))
+
+    def features(self, x):
+        side, columns = int(self.table.shape[1] ** 0.5), int(x.shape[1] / 2)
+        h = super().features(x) + self.table[:, side] * (int(self.factor) if self.counts else columns)
+        return torch.nn.functional.multi_head_attention_forward(h, h, h, 5, 1, torch.eye(5).repeat(3, 1), None, None, None, False, 0.0, torch.eye(5), None)[0]
+
+
+def sizes_that_stay():
+    for counts in (False, True):
+        _, notes = export(Sized(counts), exporter="torchscript")
+        expect(any("fixed in the export" in note or "are tensors in the export" in note for note in notes) == counts, notes)
+
+
 class Gated(Classifier):
     """Behind a gate that begins closed gradients are 0, wrong ones too; one layer never gets any."""
 
@@ -472,5 +492,5 @@ def without_double():
         steps.GRADIENT = limit
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, without_double)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, sizes_that_stay, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, without_double)])
 suite.finish()

@@ -15,6 +15,7 @@ SAMPLES = 8  # of how a loss is rounded
 MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
+TIES = "of equal values, as those of a router that begins at 0, topk takes others in torch: weights that were trained a little are compared, or none (--no-check)"
 DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "bool": "BOOL", "uint8": "U8",
           "uint16": "U16", "uint32": "U32", "uint64": "U64"}  # numpy's, safetensors'
 
@@ -192,7 +193,7 @@ def compare_step(wrapper, model, batch, rows):
     limit, help = steps.without_double(wrapper)
     where = f"a batch of {len(next(iter(batch.values())))}"
     if not wrong <= steps.LOSS and not abs(got - loss) <= AMPLIFIED * loss_rounding(wrapper, batch):
-        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help)
+        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help or (TIES if has_choices(model) else None))
     different = [name for name, error in errors.items() if not error <= steps.GRADIENT]
     if different:
         exact = exact_gradients(wrapper, batch)
@@ -204,6 +205,10 @@ def compare_step(wrapper, model, batch, rows):
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
             [name for name in given if not gradients[name].any() and name not in unused])
+
+
+def has_choices(model):
+    return any(node.op_type == "TopK" for node in need("onnx", "exporting").load(model, load_external_data=False).graph.node)
 
 
 def loss_rounding(wrapper, batch):

@@ -15,7 +15,7 @@ import warnings
 
 from .. import adapters, outputs, programs, record, supervised
 from ..errors import BAD_INPUT, IO, OVER_BUDGET, PACKAGE, UNSUPPORTED, USAGE, ZeroError, need, wants_memory
-from ..rewriting import derivatives, draws, rewrite
+from ..rewriting import derivatives, draws, rewrite, scattering
 from . import check as checking, functions, graph, refusals, state, steps, whole
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -53,6 +53,8 @@ class Export:
         self.task, self.notes, self.fixed_batch = task, notes, fixed_batch
         self.wrapper, self.adapter = wrap(model, list(batch), loss), adapters.describe(model)
         refusals.refuse(model)
+        if sparse := [name for name, module in model.named_modules() if getattr(module, "sparse", None) is True]:
+            notes(f"sparse gradients of {', '.join(map(repr, sparse[:8]))} are whole ones here: an optimizer moves each row in each step, as it does without sparse=True")
         drawn, self.functions, takes = try_out(self.wrapper, batch, notes)
         self.drawn, self.takes_gradients = [] if getattr(loss, "is_fixed", False) else drawn, bool(takes)
         if self.drawn:
@@ -292,7 +294,7 @@ def output_names(wrapper, batch):
 
 
 def torchscript(torch, wrapper, batch, path, fixed_batch):
-    with detach_kept(torch, 17), derivatives.kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
+    with detach_kept(torch, 17), derivatives.kept(torch, 17), scattering.kept(torch, 17):  # PRESERVE: modules in eval mode stay in it
         torch.onnx.export(wrapper, tuple(batch.values()), path, dynamo=False, opset_version=17, do_constant_folding=False,
                           training=torch.onnx.TrainingMode.PRESERVE, input_names=list(batch), output_names=output_names(wrapper, batch),
                           dynamic_axes=None if fixed_batch else {name: {0: "batch"} for name in batch})
@@ -327,7 +329,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
     with supervised.scratch("zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), rewrite.traced(takes_gradients):
+            with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), rewrite.traced(takes_gradients, len(batch)):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed |= {f"{w.filename}:{w.lineno}": bool(re.search(r"\b(int|len)\(", linecache.getline(w.filename, w.lineno))) for w in said

@@ -7,21 +7,21 @@ import sys
 import warnings
 
 from ..errors import PACKAGE, need
-from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, writing
+from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, tracing, truths, writing
 from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
 
 @contextlib.contextmanager
-def traced(takes_gradients=False):
-    """A context to trace a model in, whose loss takes gradients itself or not."""
+def traced(takes_gradients=False, inputs=0):
+    """A context to trace a model in, of a batch of so many `inputs`, whose loss takes gradients itself or not."""
     torch = need("torch", "exporting")
     distribution = torch.distributions.Distribution
     validates = distribution._validate_args
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answering(torch, takes_gradients):
+        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answering(torch, takes_gradients, inputs):
             yield
     finally:
         distribution.set_default_validate_args(validates)
@@ -112,18 +112,19 @@ def attention(torch):
     return scaled_dot_product_attention
 
 
-def answering(torch, takes_gradients):
+def answering(torch, takes_gradients, inputs):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked, parts = scattering.Picked(torch), rejoining.Parts(torch)
-    for room in (composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special, spectra):
+    for room in (truths, composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special, spectra):
         answers |= room.stand_ins(torch)
     answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
-    looks = [getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
+    tensor = torch.Tensor
+    looks = [getattr(tensor, name) for name in ("item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "__len__")]
     writes, frozen = writing.Writes(torch), Frozen(torch)
 
     class Answering(TorchFunctionMode):
@@ -140,7 +141,8 @@ def answering(torch, takes_gradients):
                 return result
             result = answers[function](*args, **kwargs) if function in answers else NotImplemented
             if result is NotImplemented:
-                with told_of(torch, sys._getframe(1)) if function in looks else contextlib.nullcontext():
+                with told_of(torch, sys._getframe(1), function is not tensor.__bool__, tracing.varies(args[0], inputs, function is tensor.__len__)) \
+                        if function in looks else contextlib.nullcontext():
                     result = function(*args, **kwargs)
             writes.note(function, args, kwargs, result)
             picked.note(function, args, kwargs, result)
@@ -176,12 +178,14 @@ def without_dropout(torch):
 
 
 @contextlib.contextmanager
-def told_of(torch, frame):
-    """Warnings of what is called here are of the model's line, which a mode stands before, or two; what torch's modules check of their inputs is no value."""
+def told_of(torch, frame, is_value, varies):
+    """Warnings of what is called here are of the model's line, which a mode stands before, or two; what never varies, and truths that torch's modules check
+    of their inputs, is no value."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         yield
-    own, checks = (os.path.dirname(torch.__file__) + os.sep, PACKAGE), False
+    inside = os.path.dirname(torch.__file__) + os.sep
+    own, checks = (inside, PACKAGE), not varies or not is_value and frame.f_code.co_filename.startswith(inside + "nn" + os.sep)
     while frame.f_back and frame.f_code.co_filename.startswith(own):
         checks |= frame.f_code.co_name.startswith("check_")
         frame = frame.f_back

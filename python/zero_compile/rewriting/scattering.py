@@ -1,7 +1,24 @@
 """Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
+import contextlib
+
 from . import complexes, tracing
 
 UNROLLED = 1024  # the most experts of a loop over those that some row chose
+
+
+@contextlib.contextmanager
+def kept(torch, opset):
+    """index_add of rows that a mask picked, in TorchScript's export, whose own form loses what comes to one place twice."""
+    def index_add(g, input, dim, index, source, alpha=None):
+        axes = g.op("Constant", value_t=torch.arange(1, input.type().dim() or source.type().dim()))
+        places = g.op("Expand", g.op("Unsqueeze", index, axes), g.op("Shape", source))
+        return g.op("ScatterElements", input, places, source, axis_i=0, reduction_s="add").setType(input.type())
+
+    torch.onnx.register_custom_op_symbolic("aten::index_add", index_add, opset)
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::index_add", opset)
 
 
 class Picked:
@@ -53,6 +70,8 @@ class Picked:
 
 def stand_ins(torch, picked):
     """{torch's function: what stands for it}; NotImplemented from one: not for these arguments. `picked`: what a mask picked so far."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+    looped = WeakTensorKeyDictionary()  # places of a loop that is over all of them
     tensor, identity = torch.Tensor, {"amax": float("-inf"), "amin": float("inf"), "prod": 1.0}
 
     def take_along_dim(input, indices, dim=None):
@@ -73,8 +92,16 @@ def stand_ins(torch, picked):
         total = own.scatter_add(dim, index, src)
         return total if reduce == "sum" else total / (count + 1 if include_self else count.clamp(min=1))
 
+    def scatter(input, dim, index, src=None, *, value=None, reduce=None):
+        """A number that is computed of a size (0.1 / x.size(-1)) is a tensor while TorchScript traces, which is no source of elements; of a truth it has no form."""
+        number = src if value is None else value
+        if reduce is not None or not (isinstance(number, bool) or isinstance(number, tensor) and number.dim() == 0 and index.dim() > 0):
+            return NotImplemented
+        source = number.to(input.dtype).expand_as(index) if isinstance(number, tensor) else torch.full_like(index, int(number)).to(input.dtype)
+        return input.scatter(dim, index, source)
+
     def index_add(input, dim, index, source, *, alpha=1):
-        """Rows that a mask picked are compiled by the exporters' form; elsewhere that form loses what comes to one place twice."""
+        """Rows that a mask picked are added as `kept` writes them."""
         dim = dim % input.dim()
         if dim == 0 and (picked.has(index) or picked.has(source)):
             return NotImplemented if alpha == 1 else input.index_add(dim, index, source * alpha)
@@ -82,7 +109,14 @@ def stand_ins(torch, picked):
         return input.scatter_add(dim, places, source if alpha == 1 else source * alpha)
 
     def get_item(input, index):
-        """x[range(len(x)), places]: each row's, however many there are."""
+        """x[range(len(x)), places]: each row's, however many there are. Of an expert that is none, as where a table of choices has one place more, whatever
+        is there: no row chose it."""
+        if input in looped:
+            place = input[index]
+            looped[place] = True
+            return place
+        if isinstance(index, tensor) and index in looped and index.dim() == 0 and value_of(index) >= int(input.shape[0]):
+            return input[int(input.shape[0]) - 1]
         rows = index[0] if isinstance(index, tuple) and len(index) > 1 else None
         if not isinstance(rows, range) and type(rows).__name__ != "ndarray":
             return NotImplemented
@@ -133,7 +167,13 @@ def stand_ins(torch, picked):
         length = picked.length(input)
         if length is None or dim != 0 or int(length) > UNROLLED:
             return NotImplemented
-        return tuple(torch.tensor(place).reshape([1] * (input.dim() - 1)) for place in range(int(length)))
+        places = tuple(torch.tensor(place).reshape([1] * (input.dim() - 1)) for place in range(int(length)))
+        looped.update(dict.fromkeys(places, True))
+        return places
+
+    def value_of(place):
+        with tracing.paused():
+            return int(place)
 
     def listed(input):
         places = each_place(input)
@@ -204,4 +244,4 @@ def stand_ins(torch, picked):
             tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
-            torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}
+            torch.scatter: scatter, tensor.scatter: scatter, torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}

@@ -32,6 +32,39 @@ def rebind(tensor, traced):
     torch._C._set_value_trace(tensor, torch._C._get_value_trace(traced))
 
 
+DRAWN = "rand", "normal", "bernoulli", "uniform", "exponential", "multinomial", "poisson", "dropout"
+OF_DATA = "aten::index", "aten::nonzero", "aten::masked_select", "aten::unique", "aten::where", "aten::argwhere", "aten::repeat_interleave"  # whose sizes are
+
+
+def varies(tensor, inputs, size=False):
+    """May `tensor`'s value, or its number of rows (`size`), be another in another step? Not where it is computed of sizes that stay: those of parameters and
+    buffers, and of the `inputs` that the batch has all but the number of rows."""
+    torch = need("torch", "exporting")
+    if not torch.jit.is_tracing():
+        return True
+    pending, seen = [(torch._C._get_value_trace(tensor), size)], set()
+    while pending:
+        value, of_size = pending.pop()
+        node, kind = value.node(), value.node().kind()
+        if (value.debugName(), of_size) in seen:
+            continue
+        seen.add((value.debugName(), of_size))
+        of_batch = kind == "prim::Param" and value.offset() < inputs
+        if kind == "prim::Param" and (of_batch or not of_size) or any(word in kind for word in DRAWN):
+            return True
+        sources = list(node.inputs())
+        if kind == "aten::size" and len(sources) == 2 and stays(*sources, inputs):
+            continue
+        pending += [(source, kind == "aten::size" or of_size and not kind.startswith(OF_DATA)) for source in sources]
+    return False
+
+
+def stays(input, dim, inputs):
+    """Is this a size of an input's that all batches share?"""
+    node, dim = input.node(), dim.toIValue()
+    return node.kind() == "prim::Param" and input.offset() < inputs and isinstance(dim, int) and dim > 0
+
+
 class NoGrad:
     """How many torch.no_grad of the model's own it is in, torch's modules and distributions with it: torch.export itself uses them while it traces."""
     depth = 0
