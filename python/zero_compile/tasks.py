@@ -142,6 +142,9 @@ def parts(config):
 
 def dense_routing(model, notes):
     """Every expert sees every token, weighted by the router, with 0 where it was not chosen: shapes then depend on nothing."""
+    told = "mixture of experts: exported with dense routing, each expert computes every token"
+    if _dense_where_sorted(model):
+        notes(told)
     try:
         from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     except ImportError:
@@ -154,7 +157,7 @@ def dense_routing(model, notes):
     for module in model.modules():
         if hasattr(module, "_is_expert_parallel"):
             module.config._experts_implementation = "dense"
-    notes("mixture of experts: exported with dense routing, each expert computes every token")
+    notes(told)
 
 
 def _dense_experts(self, hidden_states, top_k_index, top_k_weights):
@@ -177,6 +180,31 @@ def _dense_experts(self, hidden_states, top_k_index, top_k_weights):
     chosen = (top_k_index.unsqueeze(-1) == experts).to(x.dtype)  # [tokens, k, experts]
     share = (chosen * top_k_weights.unsqueeze(-1).to(x.dtype)).sum(1)  # [tokens, experts]
     return (x * share.transpose(0, 1).unsqueeze(-1)).sum(0).to(hidden_states.dtype)
+
+
+def _dense_where_sorted(model):
+    """Of models that sort tokens by expert and split them in as many as each has (JetMoe): is it one?"""
+    import torch
+
+    def gate(self, *inputs):
+        """How many tokens each expert has stays a tensor."""
+        listed, torch.Tensor.tolist = torch.Tensor.tolist, lambda counts: counts
+        try:
+            return super(type(self), self).forward(*inputs)
+        finally:
+            torch.Tensor.tolist = listed
+
+    def experts(self, inputs, counts):
+        own = (torch.arange(inputs.shape[0])[:, None] >= counts.cumsum(0)).sum(1)
+        every = torch.matmul(inputs, self.weight.transpose(1, 2))  # [experts, tokens, out]
+        return every.gather(0, own.reshape(1, -1, 1).expand(1, -1, every.shape[-1])).squeeze(0)
+
+    forwards, found = {"TopKGating": gate, "ParallelExperts": experts}, False
+    for module in model.modules():
+        for ending, forward in forwards.items():
+            if type(module).__name__.endswith(ending) and type(module).__module__.startswith("transformers."):
+                module.__class__, found = type(type(module).__name__, (type(module),), {"forward": forward}), True
+    return found
 
 
 def vocabulary(config):
