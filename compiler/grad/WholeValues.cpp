@@ -16,8 +16,10 @@ llvm::DenseSet<Value> zc::wholeValues(ProgramOp program) {
     whole.insert(argument);
   for (Operation &op : program.getBlock()) {
     auto read = dyn_cast<ReadOp>(op);
+    // Of what else moves elements between ranks it is not known: then each has its own, and nothing is cut that is not
+    // whole.
     bool isWhole = isa<AllReduceOp, AllGatherOp>(op) ||
-                   (!isa<AllSliceOp, ReduceScatterOp, RankOffsetOp, DivergeOp>(op) &&
+                   (!isCollective(&op) && !isa<AllSliceOp, RankOffsetOp, DivergeOp>(op) &&
                     !(read && cut.contains(read.getParameter())) &&
                     llvm::all_of(op.getOperands(), [&](Value operand) { return whole.contains(operand); }));
     if (isWhole)
