@@ -16,7 +16,8 @@ using namespace mlir;
 /// Training that the file brings along: the graph becomes the forward one, the rule is returned.
 static Result<std::optional<OwnOptimizer>> adopt(ModelFile &file, ImportOptions &options) {
   if (isOrtTrainingModel(file.graph())) {
-    options.findPadding = false; // ONNX Runtime trains every row
+    options.findPadding = false;  // ONNX Runtime trains every row
+    options.findDetached = false; // and differentiates what stands there
     ZC_RETURN_IF_ERROR(adoptOrtTrainingModel(file, options.ortCheckpoint.value_or("checkpoint")));
     return readOrtOptimizer(file, options.ortOptimizer, options.limits);
   }

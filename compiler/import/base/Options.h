@@ -66,7 +66,8 @@ struct ImportOptions {
                                                          ///< where the shapes or the values say so
   /// Globs over initializer names -> the row of such an embedding that gets no gradient (torch's padding_idx), or none.
   std::vector<std::pair<std::string, std::optional<int64_t>>> paddingIndices;
-  bool findPadding = true;         ///< take an embedding's one row of zeros for its padding_idx
+  bool findPadding = true;  ///< take an embedding's one row of zeros for its padding_idx
+  bool findDetached = true; ///< take x + (y - x) for a straight-through step, where the file says nothing of detach
   std::vector<std::string> untied; ///< initializers of which every use becomes a parameter of its own
   /// ONNX Runtime's training artifacts, files in the model's folder (OrtArtifacts.h); not given: "checkpoint", and
   /// "optimizer_model.onnx" where it is there.

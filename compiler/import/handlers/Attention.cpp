@@ -8,8 +8,6 @@
 #include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
 
-#include "llvm/ADT/DenseSet.h"
-
 #include <cmath>
 #include <limits>
 
@@ -22,24 +20,6 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 constexpr double minusInfinity = -std::numeric_limits<double>::infinity();
-
-/// Whether a parameter is among what a value is computed from.
-bool dependsOnParameters(Value value) {
-  llvm::SmallVector<mlir::Operation *> pending;
-  llvm::DenseSet<mlir::Operation *> seen;
-  auto visit = [&](Value operand) {
-    if (mlir::Operation *op = operand.getDefiningOp(); op && seen.insert(op).second)
-      pending.push_back(op);
-  };
-  for (visit(value); !pending.empty();) {
-    mlir::Operation *op = pending.pop_back_val();
-    if (llvm::isa<ReadOp>(op))
-      return true;
-    for (Value operand : op->getOperands())
-      visit(operand);
-  }
-  return false;
-}
 
 class Attention {
 public:

@@ -23,6 +23,7 @@ const HandlerTable &zc::importer::allHandlers() {
     addBatchNormHandlers(t);
     addActivationHandlers(t);
     addMicrosoftHandlers(t);
+    addMicrosoftAttentionHandlers(t);
     addControlHandlers(t);
     addTrainingHandlers(t);
     addRandomHandlers(t);

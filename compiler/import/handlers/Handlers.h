@@ -25,6 +25,7 @@ void addVisionHandlers(HandlerTable &table);
 void addBatchNormHandlers(HandlerTable &table);
 void addActivationHandlers(HandlerTable &table);
 void addMicrosoftHandlers(HandlerTable &table);
+void addMicrosoftAttentionHandlers(HandlerTable &table);
 void addControlHandlers(HandlerTable &table);
 void addTrainingHandlers(HandlerTable &table);
 void addRandomHandlers(HandlerTable &table);

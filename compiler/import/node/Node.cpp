@@ -333,7 +333,7 @@ void Node::noteState(unsigned i) {
 }
 
 Value Node::readState(unsigned i) {
-  auto state = context.readState(proto.input(i), loc);
+  auto state = context.readState(context.initializerOf(proto.input(i)), loc);
   if (state.ok())
     return *state;
   fail(state.error());
@@ -344,7 +344,7 @@ void Node::assignState(unsigned i, Value value) {
   if (value && context.pickedRows().isAny(value))
     unsupported("keeps rows that a mask picked from step to step");
   if (!failed())
-    context.assignState(proto.input(i), value, loc);
+    context.assignState(context.initializerOf(proto.input(i)), value, loc);
 }
 
 Value Node::ownTensor(const onnxpb::Tensor &tensor) {
@@ -437,4 +437,21 @@ llvm::SmallVector<Binding> Node::importGraph(const onnxpb::Graph &graph, llvm::A
     return std::move(*outputs);
   fail(outputs.error());
   return {};
+}
+
+bool zc::importer::dependsOnParameters(Value value) {
+  llvm::SmallVector<mlir::Operation *> pending;
+  llvm::DenseSet<mlir::Operation *> seen;
+  auto visit = [&](Value operand) {
+    if (mlir::Operation *op = operand.getDefiningOp(); op && seen.insert(op).second)
+      pending.push_back(op);
+  };
+  for (visit(value); !pending.empty();) {
+    mlir::Operation *op = pending.pop_back_val();
+    if (llvm::isa<graph::ReadOp>(op))
+      return true;
+    for (Value operand : op->getOperands())
+      visit(operand);
+  }
+  return false;
 }

@@ -86,7 +86,7 @@ public:
 
   //===-- tensors of the file -------------------------------------------------===//
   /// Whether input `i` is an initializer of the model.
-  bool isInitializer(unsigned i) const { return has(i) && context.initializer(proto.input(i)); }
+  bool isInitializer(unsigned i) const { return has(i) && !context.initializerOf(proto.input(i)).empty(); }
   /// The numbers of a value that is, or is rearranged of, initializers of at most `most` elements, trained or not.
   std::optional<HostTensor> storedNumbers(mlir::Value value, int64_t most);
   /// The present value of the initializer at input `i`, which the step changes. Null after an error.
@@ -95,7 +95,7 @@ public:
   void assignState(unsigned i, mlir::Value value);
   /// The row of the embedding at input `i` that gets no gradient; `traced`: the exporter's word.
   std::optional<int64_t> paddingOf(unsigned i, std::optional<int64_t> traced) {
-    return context.paddingOf(proto.input(i), traced);
+    return context.paddingOf(context.initializerOf(proto.input(i)), traced);
   }
   /// The operator's definition says that input `i` is a weight: so are the initializers that it is, under whatever
   /// name, or is rearranged of.
@@ -193,6 +193,8 @@ inline int64_t countOf(llvm::ArrayRef<int64_t> dims) {
 }
 mlir::Type elementOf(mlir::Value value);
 inline bool isFloat(mlir::Value value) { return llvm::isa_and_nonnull<mlir::FloatType>(elementOf(value)); }
+/// Whether a parameter is among what a value is computed from.
+bool dependsOnParameters(mlir::Value value);
 /// Pieces of given sizes along an axis; sizes that do not add up are bad input.
 llvm::SmallVector<mlir::Value> splitBy(Node &node, mlir::Value x, int64_t axis, llvm::ArrayRef<int64_t> sizes);
 std::string shapeText(llvm::ArrayRef<int64_t> dims);

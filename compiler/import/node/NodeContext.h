@@ -22,9 +22,10 @@ struct Binding {
 
 /// How often the file has what trains otherwise than the exported model did (docs/onnx.md 1.3).
 struct ExporterHabits {
-  int64_t frozenBatchNorms = 0; ///< in evaluation mode although the graph is trained
-  int64_t foldedBatchNorms = 0; ///< gone from the file
-  int64_t inactiveDropouts = 0; ///< identities although their ratio is not zero
+  int64_t frozenBatchNorms = 0;        ///< in evaluation mode although the graph is trained
+  int64_t foldedBatchNorms = 0;        ///< gone from the file
+  int64_t inactiveDropouts = 0;        ///< identities although their ratio is not zero
+  std::vector<std::string> undetached; ///< nodes that a detached value is taken by, which the file has not
 };
 
 /// All that a Node knows of the import it is a part of: names, operations, tensors of the file.
@@ -67,8 +68,8 @@ public:
   virtual int64_t nextDropoutId() = 0;
 
   //===-- tensors of the file -----------------------------------------------===//
-  /// The model's initializer of that name, or null.
-  virtual const onnxpb::Tensor *initializer(llvm::StringRef name) const = 0;
+  /// The model's initializer that a name stands for, be it the input of a function that is called with it; else empty.
+  virtual std::string initializerOf(const std::string &name) const = 0;
   /// `what` names the tensor in messages.
   virtual Result<TensorInfo> inspect(const onnxpb::Tensor &tensor, const std::string &what) = 0;
   virtual Result<HostTensor> read(const TensorInfo &info, const std::string &what) = 0;

@@ -36,13 +36,17 @@ constexpr const char *bufferNames[] = {"running_*",
                                        "num_batches*",
                                        "mel_filters*",
                                        "relative_coords_table",
+                                       "_u",
+                                       "_v",
+                                       "weight_u", // of a spectral norm
                                        "final_logits_bias"};
-constexpr const char *parameterNames[] = {"*weight*", "*bias*", "*token*", "*embed*", "*scale*",
-                                          "*gamma*",  "*beta*", "*alpha*", "*query*", "*latent*",
-                                          "*lambda*", "*pos*",  "*param*", "*prompt*"};
+constexpr const char
+    *parameterNames[] = {"*weight*", "*bias*",   "*token*",   "*embed*",        "*scale*",  "*gamma*",
+                         "*beta*",   "*alpha*",  "*query*",   "*latent*",       "*lambda*", "*pos*",
+                         "*param*",  "*prompt*", "original*", "readvariableop*"}; // of parametrizations; TensorFlow's
 
 template <size_t N> bool matchesAny(const char *const (&globs)[N], StringRef name) {
-  std::string last = name.substr(name.rfind('.') + 1).lower(); // the whole name where there is no dot
+  std::string last = name.substr(name.find_last_of("./") + 1).lower(); // "/embed/Expand_output_0" is a node's
   return llvm::any_of(globs, [&](const char *text) {
     auto glob = llvm::GlobPattern::create(text);
     if (!glob) { // cannot happen for the lists above
@@ -112,6 +116,12 @@ bool zc::importer::isNamedLikeParameter(StringRef name) {
 
 bool Origins::isParameterOfProgram(StringRef name) const {
   return program.empty() ? isModulePath(name) && isNamedLikeParameter(name) : program.count(name) != 0;
+}
+
+bool Origins::isFoldedOfConstants(StringRef initializer) const {
+  const Origin &origin = of(initializer);
+  return origin.kind == OriginKind::folded && !program.empty() &&
+         llvm::none_of(origin.foldedFrom, [&](const std::string &from) { return isParameterOfProgram(from); });
 }
 
 /// As zero-run, which writes weights back under the model's names, passes over another form.

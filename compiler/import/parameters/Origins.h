@@ -49,6 +49,8 @@ public:
   std::string weightEvidence(llvm::StringRef initializer) const { return weights.lookup(initializer); }
   /// Parameters of the exported program: by the exporter's word, or, where that is lost, by a module's name.
   bool isParameterOfProgram(llvm::StringRef name) const;
+  /// The exporter's optimizer computed it, and of no parameter of the exported program, all of which are known.
+  bool isFoldedOfConstants(llvm::StringRef initializer) const;
   /// Are both parameters of the model itself, and not a shared one? By the record of `zero export` (docs/own-model.md),
   /// which knows the shared ones; without it nobody says so.
   bool areTwo(llvm::StringRef a, llvm::StringRef b) const;

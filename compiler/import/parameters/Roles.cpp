@@ -160,6 +160,8 @@ public:
     }
     if (origin.kind == OriginKind::parameter)
       return {Role::trainable, "exporter: parameter"};
+    if (origins.isFoldedOfConstants(fileNameOf(name)))
+      return {Role::frozen, "exporter: folded from no parameter"};
     if (llvm::all_of(reads[name], [](ReadOp read) { return isClassWeight(read.getResult()); }))
       return {Role::frozen, "class weights of a loss"};
     if (origin.kind == OriginKind::unknown && origins.isState(name))
@@ -178,6 +180,8 @@ public:
     if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
         name.starts_with("onnx::Gemm_"))
       return {Role::trainable, "name"};
+    if (origin.kind == OriginKind::named)
+      return ofModule(name, isWeight ? "used as a weight" : "name of a module's tensor");
     if (isWeight) {
       if (std::string lost = parametersIn(origin); !lost.empty())
         warn(parameter,
@@ -187,6 +191,18 @@ public:
       return {Role::trainable, "used as a weight"};
     }
     return elementwise(parameter, origin);
+  }
+
+  /// What trains for its place or its module's name alone, once all are judged.
+  void reportDoubtful() {
+    if (doubtful.empty())
+      return;
+    auto warning = emitWarning(module.getLoc())
+                   << listed(doubtful) << (doubtful.size() == 1 ? " is" : " are") << " trained, but could be "
+                   << (doubtful.size() == 1 ? "a buffer" : "buffers")
+                   << ": the TorchScript exporter does not say which tensors of a module are its parameters";
+    warning.attachNote() << "help: --frozen '" << doubtful.front() << "' keeps one as it is, --trainable '+"
+                         << doubtful.front() << "' says that it is a parameter";
   }
 
 private:
@@ -207,16 +223,18 @@ private:
     return names;
   }
 
+  /// A parameter or a buffer: the TorchScript exporter writes both alike, under the module's own names.
+  Verdict ofModule(StringRef name, std::string evidence) {
+    if (isNamedLikeBuffer(name))
+      return {Role::frozen, "named like a buffer"};
+    if (!isNamedLikeParameter(name))
+      doubtful.push_back(name.str());
+    return {Role::trainable, std::move(evidence)};
+  }
+
   /// A bare parameter (class token, layer scale) or a table? The place in the graph does not tell.
   Verdict elementwise(ParameterOp parameter, const Origin &origin) {
     StringRef name = parameter.getSymName();
-    if (origin.kind == OriginKind::named && isNamedLikeBuffer(name))
-      return {Role::frozen, "named like a buffer"};
-    if (origin.kind == OriginKind::named) {
-      if (!isNamedLikeParameter(name))
-        warn(parameter, "is trained because it has a module's name, but it could be a buffer", "--frozen '");
-      return {Role::trainable, "name of a module's tensor"};
-    }
     auto values = parameterBytes.values(name);
     if (values && values->numElements() > 0 && isMask(*values))
       return {Role::frozen, "mask"};
@@ -277,6 +295,7 @@ private:
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   llvm::StringSet<> assigned;
   llvm::DenseSet<Operation *> path;
+  std::vector<std::string> doubtful;
 };
 
 /// Parameters of the exported program of which nothing is left that is trained.
@@ -351,6 +370,7 @@ Status zc::importer::assignRoles(ModuleOp module, const ImportOptions &options, 
   ZC_RETURN_IF_ERROR(selections->allUsed());
   if (!options.forwardOnly) {
     ZC_RETURN_IF_ERROR(applyParamGroups(module, options.paramGroups, options.noDecay));
+    judge.reportDoubtful();
     reportMissing(module, origins);
     reportNumbers(module, origins);
   }

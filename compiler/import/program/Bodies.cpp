@@ -13,7 +13,7 @@ using namespace zc::importer;
 using namespace mlir;
 
 const Body &Importer::bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs) {
-  auto &body = bodies[&nodes];
+  auto &body = bodies[{&nodes, std::vector<std::string>(outputs.begin(), outputs.end())}];
   if (!body)
     body = std::make_unique<Body>(findLive(nodes, outputs, file.names));
   return *body;
@@ -62,6 +62,8 @@ Status Importer::bindOperands(Scope &inner, const onnxpb::Function &function, co
     if (!given.ok())
       return given.error();
     binding = std::move(*given);
+    if (std::string initializer = initializerOf(call.input(i)); !initializer.empty())
+      inner.stored[function.input(i)] = std::move(initializer);
   }
   return Status::success();
 }
@@ -80,6 +82,15 @@ static Status checkCall(const onnxpb::Function &function, const onnxpb::Node &ca
   return Status::success();
 }
 
+/// The outputs that the caller goes on with: what only others need is not imported.
+llvm::SmallVector<std::string> Importer::usedOf(const onnxpb::Function &function, const onnxpb::Node &call) const {
+  llvm::SmallVector<std::string> outputs;
+  for (int i = 0; i < call.output_size(); ++i)
+    if (!call.output(i).empty() && scope->body->uses(call, i))
+      outputs.push_back(function.output(i));
+  return outputs;
+}
+
 Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node &call, int index) {
   Scope *caller = scope;
   std::string label = nodeLabel(call, index);
@@ -88,8 +99,7 @@ Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node
   inner.opsets = &function.opset_import();
   inner.function = &function;
   inner.call = &call;
-  llvm::SmallVector<std::string> outputs(function.output().begin(), function.output().end());
-  inner.body = &bodyOf(function.node(), outputs);
+  inner.body = &bodyOf(function.node(), usedOf(function, call));
   Location loc = NameLoc::get(builder.getStringAttr(scope->prefix + label));
   ZC_RETURN_IF_ERROR(bindOperands(inner, function, call, loc));
   ZC_RETURN_IF_ERROR(enter(inner, label));

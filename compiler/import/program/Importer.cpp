@@ -20,7 +20,7 @@ static graph::NodeNames &loadedNames(MLIRContext &context) {
 Importer::Importer(MLIRContext &context, ModelFile &file, const ImportOptions &options)
     : NodeContext(options), context(context), file(file), builder(&context), parameters(file, options, builder),
       constants(builder, options.limits), rows(builder, constants), names(loadedNames(context)), functions(file.model),
-      diagnostics(&context, [this](Diagnostic &d) {
+      lostDetaches(file.graph()), diagnostics(&context, [this](Diagnostic &d) {
         if (d.getSeverity() != DiagnosticSeverity::Error)
           return failure(); // warnings are for the caller's handler
         diagnostic = d.str();
@@ -126,6 +126,16 @@ Result<Binding> Importer::lookup(ValueName name, Location loc) {
   if (value.ok() && constants.of(*value)) // a stored one is read again at each use
     modelScope.bindings[name.number] = {*value, {}, false, false};
   return bindingOf(std::move(value));
+}
+
+std::string Importer::initializerOf(const std::string &name) const {
+  for (const Scope *at = scope; at; at = at->outer) {
+    if (auto given = at->stored.find(name); given != at->stored.end())
+      return given->second;
+    if (at->initializers.contains(name))
+      return {};
+  }
+  return scope->seesModel() && parameters.find(name) ? name : std::string();
 }
 
 Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &tensor, const std::string &name,
@@ -245,6 +255,9 @@ Status Importer::importNode(const onnxpb::Node &written, int index) {
   for (int i = 0; i < proto.output_size() && !node.failed(); ++i)
     if (node.wants(i) && !scope->bindings.find(outputOf(proto, i).number) && scope->body->uses(proto, i))
       node.unsupported("output " + std::to_string(i) + " ('" + proto.output(i) + "') is used, but not supported");
+  if (!node.failed() && !row.takesSequences && lostDetaches.isTakenBy(proto) &&
+      llvm::any_of(node.inputs(), [](Value value) { return isFloat(value) && dependsOnParameters(value); }))
+    habits.undetached.push_back(node.label);
   if (!node.failed())
     return Status::success();
   Error error = node.status.error();

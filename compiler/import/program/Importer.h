@@ -4,6 +4,7 @@
 #include "compiler/import/fold/Constants.h"
 #include "compiler/import/parameters/Parameters.h"
 #include "compiler/import/program/AppendLoss.h"
+#include "compiler/import/program/Detached.h"
 #include "compiler/import/program/Scope.h"
 #include "dialects/graph/NodeNames.h"
 #include "dialects/graph/VerifyModule.h"
@@ -12,6 +13,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 
 namespace zc::importer {
@@ -45,7 +47,7 @@ private:
   PickedRows &pickedRows() override { return rows; }
   bool maySpend(int64_t elements) override { return constants.maySpend(elements); }
   int64_t nextDropoutId() override { return dropouts++; }
-  const onnxpb::Tensor *initializer(llvm::StringRef name) const override { return parameters.find(name); }
+  std::string initializerOf(const std::string &name) const override;
   Result<TensorInfo> inspect(const onnxpb::Tensor &tensor, const std::string &what) override {
     return inspectTensor(file, tensor, options.limits, file.path + ": " + what);
   }
@@ -85,6 +87,7 @@ private:
   Error tooManyNodes() const;
   const onnxpb::Node &bindCall(const onnxpb::Node &node);
   const Body &bodyOf(const NodeList &nodes, llvm::ArrayRef<std::string> outputs);
+  llvm::SmallVector<std::string> usedOf(const onnxpb::Function &function, const onnxpb::Node &call) const;
   Result<mlir::Value> makeTensorIn(const Scope &scope, const onnxpb::Tensor &tensor, const std::string &name,
                                    mlir::Location loc);
   std::string nodeWhere(const onnxpb::Node &node, int index) const;
@@ -94,6 +97,7 @@ private:
   Result<int> chooseLoss();
   Status returnLoss(mlir::Value appendedLoss);
   Status returnOutputs(mlir::Value appendedLoss);
+  bool knowsDetached() const;
   Status finishProgram();
   Status finishModule();
 
@@ -108,10 +112,12 @@ private:
   graph::NodeNames &names;
   graph::AlikeOps alike;
   Functions functions;
+  LostDetaches lostDetaches;
   AppendedLoss appended;
   Scope modelScope;
   Scope *scope = &modelScope;
-  llvm::DenseMap<const NodeList *, std::unique_ptr<Body>> bodies;
+  /// Of the same nodes one for each set of outputs that a caller uses.
+  std::map<std::pair<const NodeList *, std::vector<std::string>>, std::unique_ptr<Body>> bodies;
   std::deque<onnxpb::Node> boundNodes; ///< of functions, with the values of their attributes
   int64_t importedNodes = 0;
   int64_t dropouts = 0;

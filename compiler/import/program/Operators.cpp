@@ -77,7 +77,10 @@ Status zc::importer::checkOperators(const ModelFile &file, const Functions &func
     text += (text.empty() ? "'" : "; '") + op + " (" + listed(names, 5) + ")";
     nodes += names.size();
   }
-  return unsupportedError(
+  Error error = unsupportedError(
       unsupportedOp, std::to_string(nodes) + (nodes == 1 ? " node has" : " nodes have") + " no import handler: " + text,
       file.path);
+  if (llvm::StringRef(text).contains("'com.microsoft.nchwc."))
+    error.help = "ONNX Runtime writes these for one processor; save the model with ORT_ENABLE_EXTENDED, or as it was";
+  return error;
 }

@@ -141,11 +141,22 @@ static void warnOf(const ExporterHabits &habits, const ImportOptions &options, L
     emitWarning(loc) << count(habits.foldedBatchNorms, "batch norm")
                      << " folded into the convolutions before by the exporter: the sums are trained, not "
                         "the norms; export with optimize=False and give --batch-norm train";
+  if (!habits.undetached.empty() && !options.forwardOnly)
+    emitWarning(loc) << "gradients go through what the model detaches before " << listed(habits.undetached)
+                     << ", as the exporter's optimizer left detach out; export with optimize=False to train that";
   if (habits.inactiveDropouts > 0 && options.dropout == DropoutPolicy::asExported)
     emitWarning(loc) << count(habits.inactiveDropouts, "dropout")
                      << " without training_mode, an identity as the file says; --dropout force makes "
                         "them active (exporters leave it out of attention), --dropout off says that "
                         "this is meant";
+}
+
+/// torch.export's traces, where its optimizer kept what they name, and `zero export` say what is detached.
+bool Importer::knowsDetached() const {
+  return (parameters.origins.hasTraces() && habits.undetached.empty()) || !options.findDetached ||
+         llvm::any_of(file.model.metadata_props(), [](const onnxpb::StringStringEntry &entry) {
+           return StringRef(entry.key()).starts_with("zero.");
+         });
 }
 
 Status Importer::finishModule() {
@@ -157,6 +168,8 @@ Status Importer::finishModule() {
   constants.clear();
   modelScope.bindings.clear();
   diagnostic.clear();
+  if (!options.forwardOnly && !knowsDetached())
+    detachStraightThrough(program);
   PassManager passes(&context);
   passes.enableVerifier(false); // done below, in less time
   if (options.raise)
