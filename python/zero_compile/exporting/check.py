@@ -200,7 +200,8 @@ def compare_step(wrapper, model, batch, rows):
         different = [name for name in different
                      if not (is_rounding(given[name], gradients[name], exact[name], steps.floor(gradients)) if name in exact else errors[name] <= limit)]
     if different:
-        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where, help=help or OWN_BACKWARD)
+        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where,
+                        help=help or (f"{OWN_BACKWARD}; {TIES}" if has_choices(model) else OWN_BACKWARD))
     wrapper.state.compare(steps.inner(wrapper), steps.inner(twin), after, where)
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
