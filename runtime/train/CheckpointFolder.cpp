@@ -187,6 +187,15 @@ Status CheckpointFolder::retire(const std::string &name, const char *suffix) {
   return Status::success();
 }
 
+/// How many files and folders there are below it; -1: nobody can say.
+static int64_t sizeOfTree(const std::string &folder) {
+  std::error_code failure;
+  int64_t count = 0;
+  for (fs::recursive_directory_iterator entry(folder, failure), end; !failure && entry != end; entry.increment(failure))
+    ++count;
+  return failure ? -1 : count;
+}
+
 Status CheckpointFolder::remove(const std::string &name) {
   std::string leaving = at(name) + ".removed";
   ZC_RETURN_IF_ERROR(passFault("ckpt.remove", at(name)));
@@ -194,8 +203,9 @@ Status CheckpointFolder::remove(const std::string &name) {
   if (int errnum = renamed(at(name), leaving))
     return io::errnoError(Code::io, 913, "cannot remove", at(name), errnum);
   trusted.erase(at(name));
+  const int64_t whole = sizeOfTree(leaving);
   Status gone = retire(name, ".removed");
-  if (!gone.ok() && !exists(at(name)))
+  if (!gone.ok() && !exists(at(name)) && whole >= 0 && sizeOfTree(leaving) == whole)
     (void)renamed(leaving, at(name)); // of another user, say: it is what it was
   return gone;
 }
