@@ -220,12 +220,12 @@ private:
                                  std::to_string(train) + ", but " + std::to_string(micro) + " x " +
                                  std::to_string(accumulation) + " x " + std::to_string(dataRanks) +
                                  " (--world-size, over --tensor-parallel)");
-    if (micro && (!isOwn || keys.find(rows)))
+    if (micro && (!isOwn || keys.find(rows))) {
       keys.result.microRows = micro;
+      keys.note(std::to_string(micro) + " samples of a micro-step, which the batch is where the graph has it open");
+    }
     if (accumulation)
       keys.give("grad-accumulation", std::to_string(accumulation));
-    if (micro)
-      keys.note("--dim NAME=" + std::to_string(micro) + " where the graph's batch is symbolic");
     return Status::success();
   }
 

@@ -2,6 +2,7 @@
 #include "compiler/import/Import.h"
 #include "compiler/import/base/Errors.h"
 #include "compiler/import/program/Importer.h"
+#include "compiler/import/program/Inputs.h"
 #include "compiler/import/training/ExportRecord.h"
 #include "compiler/import/training/TrainingInfo.h"
 #include "dialects/graph/ModuleAttrs.h"
@@ -59,6 +60,21 @@ Result<OwningOpRef<ModuleOp>> zc::importer::importOnnx(MLIRContext &context, con
   if (module.ok() && *own)
     record(**own, **module);
   return module;
+}
+
+Result<std::optional<std::string>> zc::importer::openBatch(const std::string &path, const ImportOptions &options) {
+  auto file = openModel(path, options.limits);
+  if (!file.ok())
+    return file.error();
+  std::set<std::string> first;
+  for (const onnxpb::ValueInfo &input : (*file)->graph().input()) {
+    const auto &shape = input.type().tensor_type().shape();
+    if (shape.dim_size() > 0 && !shape.dim(0).has_dim_value())
+      first.insert(symbolOf(input, 0));
+  }
+  if (first.size() != 1 || options.dims.count(*first.begin()))
+    return std::optional<std::string>();
+  return std::optional(*first.begin());
 }
 
 std::vector<std::string> zc::importer::filesOf(ModuleOp module) {

@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/base/Status.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ namespace zc::importer {
 /// losses).
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, const std::string &path,
                                                      const ImportOptions &options = {});
+
+/// The symbolic dimension that the model's inputs begin with, where it is one and has no size yet. Errors: of a file
+/// that is no model.
+Result<std::optional<std::string>> openBatch(const std::string &path, const ImportOptions &options);
 
 /// The table of --list-parameters: name, dtype, shape, role, tied names, evidence; one line per parameter and a sum.
 std::string listParameters(mlir::ModuleOp module);

@@ -32,6 +32,18 @@ static Status checkRows(ModuleOp module, const CompileOptions &options) {
   return Status::success();
 }
 
+/// An open batch is that of the configuration, as if --dim had said it.
+static Status bindBatch(CompileOptions &options) {
+  if (options.configRows == 0)
+    return Status::success();
+  auto batch = importer::openBatch(options.model, options.import);
+  if (batch && *batch) {
+    options.import.dims.emplace(**batch, options.configRows);
+    options.given["dim"].push_back(**batch + "=" + std::to_string(options.configRows));
+  }
+  return batch.status();
+}
+
 static ModelSize measure(ModuleOp module) {
   ModelSize size;
   module.walk([&](Operation *) { ++size.operations; });
@@ -59,7 +71,9 @@ static Status recordMachine(ModuleOp module, const ScheduleOptions &schedule) {
   return machine.status();
 }
 
-Result<ImportedModel> zc::importModel(MLIRContext &context, const CompileOptions &options, Strategy &strategy) {
+Result<ImportedModel> zc::importModel(MLIRContext &context, const CompileOptions &given, Strategy &strategy) {
+  CompileOptions options = given;
+  ZC_RETURN_IF_ERROR(bindBatch(options));
   Result<OwningOpRef<ModuleOp>> module = importer::importOnnx(context, options.model, options.import);
   if (!module)
     return module.error();

@@ -59,6 +59,17 @@ def same_plan(name, config, with_config, flags):
     return name, case
 
 
+def open_batch():
+    """It is that of the configuration, in the command that the plan has as well."""
+    model, plan = SUPPORT.parents[1] / "examples/gpt/gpt.onnx", suite.dir / "open.plan"
+    config = config_file("open", {"train_micro_batch_size_per_gpu": 2})
+    suite.tool("zero-compile", model, "--config", config, "-o", plan)
+    got, command = suite.plan_hash(plan), suite.tool("zero-run", "inspect", plan)
+    suite.tool("zero-compile", model, "--dim", "batch=2", "-o", plan)
+    if got != suite.plan_hash(plan) or "--dim batch=2" not in command:
+        raise Case(f"another plan than of 2 samples, or no --dim in its command: {command}")
+
+
 def says(name, config, *texts, code=0, flags=()):
     def case():
         _, err = compile_model(name, "--world-size", 4, "--config", config_file(name, config), *flags, code=code)
@@ -153,7 +164,8 @@ suite.run([
               "--optimizer momentum --momentum 0.8 --lr 0.1 --weight-decay 0"),
     same_plan("empty", {}, "", ""),
     same_plan("comments", '{"gradient_clipping": 0, // off\n"bf16": {"enabled": true}}', "", "--precision bf16"),
-    says("notes", TYPICAL, "means --zero-stage 3", "zero-run --steps 400", "--dim NAME=2", '"optimizer/params/eps" is "auto"'),
+    says("notes", TYPICAL, "means --zero-stage 3", "zero-run --steps 400", "2 samples of a micro-step", '"optimizer/params/eps" is "auto"'),
+    ("an open batch", open_batch),
     says("nvme folder", RATIO, "zero-run --nvme-dir /fast"),
     says("unknown", {**zero(stage=1, stge=3), "optimiser": {}}, "not known", "zero_optimization/stge", "optimiser", 'mean "optimizer"', code=4),
     says("elasticity", {"elasticity": {"enabled": True}}, '"elasticity" is not in this version', code=4),

@@ -7,6 +7,11 @@
 using namespace zc;
 using namespace zc::importer;
 
+std::string zc::importer::symbolOf(const onnxpb::ValueInfo &input, int d) {
+  const std::string &symbol = input.type().tensor_type().shape().dim(d).dim_param();
+  return symbol.empty() ? input.name() + "." + std::to_string(d) : symbol;
+}
+
 namespace {
 
 class InputReader {
@@ -88,7 +93,7 @@ private:
     const onnxpb::Dimension &dim = input.type().tensor_type().shape().dim(d);
     if (dim.has_dim_value())
       return dim.dim_value();
-    std::string symbol = dim.dim_param().empty() ? input.name() + "." + std::to_string(d) : dim.dim_param();
+    std::string symbol = symbolOf(input, d);
     if (!llvm::is_contained(symbols, symbol))
       symbols.push_back(symbol);
     auto bound = options.dims.find(symbol);

@@ -13,6 +13,9 @@ struct GraphInput {
   const std::vector<char> *fixed = nullptr; ///< the value given when compiling, as many bytes as the shape needs
 };
 
+/// What a dimension without a size is called.
+std::string symbolOf(const onnxpb::ValueInfo &input, int d);
+
 /// In the graph's order. Errors: unsupported (no tensor with a shape), bad input (sizes), usage (symbolic dimensions
 /// without a size, all at once; sizes of dimensions that do not exist; fixed values of another size).
 Result<std::vector<GraphInput>> readInputs(const ModelFile &file, const ImportOptions &options,
