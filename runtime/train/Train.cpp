@@ -5,12 +5,11 @@
 #include "runtime/io/Folder.h"
 #include "runtime/train/Profile.h"
 #include "runtime/train/Run.h"
+#include "runtime/train/Straggler.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <unistd.h>
 #include <utility>
@@ -50,7 +49,6 @@ private:
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
   /// step's collectives.
   Status pulse();
-  void noteStraggler(double seconds);
   /// The step is over on all queues and its bytes are counted.
   Status drain();
   /// What was counted and timed since is not of a step.
@@ -74,24 +72,12 @@ private:
   std::optional<Error> numeric; ///< why training cannot go on
   Traffic counted;              ///< what the report has been told of, or shall not be
 
-  /// What ranks tell each other in each step.
-  struct Pulse {
-    double waited = 0; ///< seconds in collectives since the last one
-    uint64_t stop = 0;
-  };
   std::vector<Pulse> pulses;       ///< by rank
   double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
   int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
   bool ended = false;              ///< before the last step, and there is nothing left to save
-  /// The rank that the others wait for.
-  struct Late {
-    int rank = -1, steps = 0;
-    double seconds = 0; ///< waited in these steps
-    int named = -1;     ///< the last that was
-    bool isToBeNamed = false;
-    std::array<char, 160> text{};
-  } late;
+  Straggler straggler;
 };
 
 Status Rank::main() {
@@ -206,8 +192,8 @@ Status Rank::step(int64_t step) {
 }
 
 void Rank::warn() {
-  if (std::exchange(late.isToBeNamed, false))
-    run.observer.warning(late.text.data());
+  if (const char *late = straggler.take())
+    run.observer.warning(late);
   if (!run.isFirst(communicator))
     return;
   if (std::string excess = run.memory.look(); !excess.empty())
@@ -293,33 +279,8 @@ Status Rank::pulse() {
   for (const Pulse &pulse : pulses)
     stop |= pulse.stop != 0;
   if (leads() && communicator.worldSize() > 1)
-    noteStraggler(seconds);
+    straggler.note(pulses, current, seconds);
   return Status::success();
-}
-
-/// A rank that all others wait for, for half of the `seconds` of a step or more, three steps and half a second on end,
-/// is named once, when the step is over: of short steps a busy machine makes some that look like that.
-void Rank::noteStraggler(double seconds) {
-  auto less = [](const Pulse &a, const Pulse &b) { return a.waited < b.waited; };
-  auto first = std::min_element(pulses.begin(), pulses.end(), less);
-  double others = seconds;
-  for (auto pulse = pulses.begin(); pulse != pulses.end(); ++pulse)
-    if (pulse != first)
-      others = std::min(others, pulse->waited);
-  const double waited = others - first->waited;
-  int slowest = waited > 0.5 * seconds ? int(first - pulses.begin()) : -1;
-  if (slowest != late.rank)
-    late.steps = 0, late.seconds = 0;
-  ++late.steps;
-  late.seconds += waited;
-  late.rank = slowest;
-  if (slowest < 0 || slowest == late.named || late.steps < 3 || late.seconds < 0.5)
-    return;
-  late.named = slowest;
-  late.isToBeNamed = true;
-  std::snprintf(late.text.data(), late.text.size(),
-                "rank %d is slow: in step %lld the others waited for it %.3g s of %.3g s", slowest,
-                static_cast<long long>(current), waited, seconds);
 }
 
 Status Rank::replaceEarlier() {

@@ -5,8 +5,8 @@
 // for it) are spelled out.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/handlers/Heads.h"
 
 #include <cmath>
 #include <limits>
@@ -41,22 +41,11 @@ public:
     if (node.failed())
       return;
     if (is3d)
-      y = node.reshape(node.transpose(y, {0, 2, 1, 3}), {dimsOf(y)[0], dimsOf(y)[2], dimsOf(y)[1] * dimsOf(y)[3]});
+      y = joinHeads(node, y);
     node.set(y);
   }
 
 private:
-  /// [B, S, H D] -> [B, H, S, D]
-  Value splitHeads(Value x, llvm::StringRef name) {
-    int64_t heads = node.intAttr(name, 0);
-    auto dims = dimsOf(x);
-    if (heads < 1 || dims[2] % heads != 0) {
-      node.invalid(std::to_string(heads) + " heads do not divide " + std::to_string(dims[2]) + " channels");
-      return {};
-    }
-    return node.transpose(node.reshape(x, {dims[0], dims[1], heads, dims[2] / heads}), {0, 2, 1, 3});
-  }
-
   void readHeads() {
     int64_t rank = rankOf(q);
     if ((rank != 3 && rank != 4) || rankOf(k) != rank || rankOf(v) != rank)
@@ -65,9 +54,9 @@ private:
     is3d = rank == 3;
     if (!is3d)
       return;
-    q = splitHeads(q, "q_num_heads");
-    k = splitHeads(k, "kv_num_heads");
-    v = splitHeads(v, "kv_num_heads");
+    q = splitHeads(node, q, node.intAttr("q_num_heads", 0));
+    k = splitHeads(node, k, node.intAttr("kv_num_heads", 0));
+    v = splitHeads(node, v, node.intAttr("kv_num_heads", 0));
   }
 
   void readCaches() {
@@ -185,10 +174,7 @@ private:
       sum = isFloat(mask) ? Expr(node, mask) : none.where(mask, masked);
     if (!causal)
       return sum;
-    int64_t queries = dimsOf(q)[2], keys = dimsOf(k)[2];
-    Expr key(node, node.iota(keys, i64()));
-    Expr query(node, node.reshape(node.iota(queries, i64(), static_cast<double>(past)), {queries, 1}));
-    Expr frontier = none.where(key.apply<LessEqualOp>(query), masked);
+    Expr frontier = causalBias(node, scores, past);
     return sum ? sum + frontier : frontier;
   }
 

@@ -5,11 +5,10 @@
 // operation of them where the mask does not train.
 //
 //===----------------------------------------------------------------------===//
-#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
+#include "compiler/import/handlers/Heads.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace zc;
 using namespace zc::importer;
@@ -27,15 +26,7 @@ class FusedAttention {
 public:
   explicit FusedAttention(Node &node) : node(node), heads(node.intAttr("num_heads", 0)) {}
 
-  /// [batch, length, heads * size] -> [batch, heads, length, size]
-  Value split(Value x) {
-    auto dims = dimsOf(x);
-    if (dims.size() != 3 || heads < 1 || dims[2] % heads != 0) {
-      node.invalid(std::to_string(heads) + " heads do not divide " + shapeText(dims));
-      return {};
-    }
-    return node.transpose(node.reshape(x, {dims[0], dims[1], heads, dims[2] / heads}), {0, 2, 1, 3});
-  }
+  Value split(Value x) { return splitHeads(node, x, heads); }
 
   /// The output of the node. `padding`, `bias`: inputs of the node.
   void run(Value q, Value k, Value v, unsigned padding, unsigned bias) {
@@ -50,14 +41,13 @@ public:
     if (node.has(padding))
       if (Value mask = paddingMask(padding, scores); mask && !node.failed())
         scores = scores + Expr(node, mask);
-    if (node.intAttr("unidirectional", 0) != 0)
-      scores = scores + frontier(scores);
+    if (node.intAttr("unidirectional", 0) != 0 && !node.failed())
+      scores = scores + causalBias(node, scores, dimsOf(scores)[3] - dimsOf(scores)[2]);
     if (node.failed())
       return;
     Value y = node.make<MatmulOp>({node.make<SoftmaxOp>({scores}, node.attrs().integer("axis", 3)), v});
-    y = node.transpose(y, {0, 2, 1, 3});
     if (!node.failed())
-      node.set(node.reshape(y, {dimsOf(y)[0], dimsOf(y)[1], dimsOf(y)[2] * dimsOf(y)[3]}));
+      node.set(joinHeads(node, y));
   }
 
 private:
@@ -77,16 +67,6 @@ private:
       return {};
     }
     return scores.number(0).where(counts, scores.number(node.floatAttr("mask_filter_value", -10000.0f)));
-  }
-
-  /// -inf where a key comes after its query.
-  Expr frontier(Expr scores) {
-    int64_t queries = dimsOf(scores)[2], keys = dimsOf(scores)[3];
-    Expr key(node, node.iota(keys, int64Of(node)));
-    Expr query(node,
-               node.reshape(node.iota(queries, int64Of(node), static_cast<double>(keys - queries)), {queries, 1}));
-    return scores.number(0).where(key.apply<LessEqualOp>(query),
-                                  scores.number(-std::numeric_limits<double>::infinity()));
   }
 
   Node &node;
