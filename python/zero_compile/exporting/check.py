@@ -10,12 +10,14 @@ from ..rewriting import draws, rewrite
 from . import graph, state, steps
 from .steps import norm
 
-AMPLIFIED, MOST = 3, 0.1  # where a model amplifies rounding: as many times torch's own error, which must be no more than this
-SAMPLES = 8  # of how a loss is rounded
+AMPLIFIED, MOST, NEARBY = 3, 0.1, 0.01  # where a model amplifies rounding: as many times torch's own error, which must be no more than this; beside nudged weights
+SAMPLES = 8  # of how a loss is rounded, and a gradient
+NUDGED = 2.0 ** -19  # of each weight, to see how a gradient is rounded: so much that each sample meets what a step may meet, units that rounding switches on or off
 MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
 TIES = "of equal values, as those of a router that begins at 0, topk takes others in torch: weights that were trained a little are compared, or none (--no-check)"
+NORMS = "batch norms amplify rounding: export with a batch of more rows"
 DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "bool": "BOOL", "uint8": "U8",
           "uint16": "U16", "uint32": "U32", "uint64": "U64"}  # numpy's, safetensors'
 
@@ -190,26 +192,25 @@ def compare_step(wrapper, model, batch, rows):
     given = {name: (p.detach().double().numpy() - after[name]) / rate for name, p in steps.inner(wrapper).named_parameters() if name in gradients and name in after}
     wrong = abs(got - loss) / max(abs(loss), 1e-30)
     errors = steps.errors(given, gradients)
-    limit, help = steps.without_double(wrapper)
     where = f"a batch of {len(next(iter(batch.values())))}"
     if not wrong <= steps.LOSS and not abs(got - loss) <= AMPLIFIED * loss_rounding(wrapper, batch):
-        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help or (TIES if has_choices(model) else None))
-    different = [name for name, error in errors.items() if not error <= steps.GRADIENT]
+        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help_of(wrapper, model))
+    different = more_than_rounding(wrapper, batch, given, gradients, [name for name, error in errors.items() if not error <= steps.GRADIENT])
     if different:
-        exact = exact_gradients(wrapper, batch)
-        different = [name for name in different
-                     if not (is_rounding(given[name], gradients[name], exact[name], steps.floor(gradients)) if name in exact else errors[name] <= limit)]
-    if different:
-        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where,
-                        help=help or (f"{OWN_BACKWARD}; {TIES}" if has_choices(model) else OWN_BACKWARD))
+        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where, help=help_of(wrapper, model, OWN_BACKWARD))
     wrapper.state.compare(steps.inner(wrapper), steps.inner(twin), after, where)
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
             [name for name in given if not gradients[name].any() and name not in unused])
 
 
-def has_choices(model):
-    return any(node.op_type == "TopK" for node in need("onnx", "exporting").load(model, load_external_data=False).graph.node)
+def help_of(wrapper, model, *more):
+    """What helps where an export differs from torch, of `more` and what is seen of the module and the file."""
+    torch = need("torch", "exporting")
+    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
+        return NORMS
+    choices = any(node.op_type == "TopK" for node in need("onnx", "exporting").load(model, load_external_data=False).graph.node)
+    return "; ".join([*more, *([TIES] if choices else [])]) or None
 
 
 def loss_rounding(wrapper, batch):
@@ -217,37 +218,58 @@ def loss_rounding(wrapper, batch):
     precision, since one alone may be exact by chance; how far they are from each other, where torch cannot compute them in double. A loss that is a small
     difference of large numbers is as exact as those are."""
     torch, losses, errors = need("torch", "exporting"), [], []
-    generator = torch.Generator().manual_seed(0)
 
     def loss_of(module, values):
         with rewrite.without_dropout(torch):
             return float(module(*values).detach())
 
+    for twin in nudged(wrapper, torch.finfo(torch.float32).eps):
+        losses.append(loss_of(steps.duplicate(twin), batch.values()))
+        with contextlib.suppress(Exception):  # of a model that names fp32 itself
+            errors.append(abs(losses[-1] - loss_of(twin.double(), wide(batch).values())))
+    return max(errors) if len(errors) == SAMPLES else max(losses) - min(losses)
+
+
+def nudged(wrapper, share):
+    """SAMPLES copies of a module, in which nothing is left out and each weight has that share of itself more or less, or is as it was."""
+    torch = need("torch", "exporting")
+    generator = torch.Generator().manual_seed(0)
     for _ in range(SAMPLES):
         twin = steps.plain(wrapper)
         with torch.no_grad():
             for p in twin.parameters():
-                if p.is_floating_point():
-                    p.mul_(1 + torch.finfo(p.dtype).eps * torch.randint(-1, 2, p.shape, generator=generator))
-        losses.append(loss_of(steps.duplicate(twin), batch.values()))
+                if p.dtype == torch.float32:
+                    p.mul_(1 + share * torch.randint(-1, 2, p.shape, generator=generator))
+        yield twin
+
+
+def wide(batch):
+    return {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
+
+
+def more_than_rounding(wrapper, batch, given, gradients, names):
+    """Those of `names` whose gradients in `given` are further from torch's than other gradients are that are as good: the exact ones, in double precision,
+    where torch has them, and those of models whose weights are almost these. Where a loss has kinks, as ReLU's and maxima's, rounding decides on which side of
+    one a few of a million values are, and a gradient with one more of them is as good."""
+    least = steps.floor(gradients)
+
+    def others():
         with contextlib.suppress(Exception):  # of a model that names fp32 itself
-            errors.append(abs(losses[-1] - loss_of(twin.double(), [value.double() if value.is_floating_point() else value for value in batch.values()])))
-    return max(errors) if len(errors) == SAMPLES else max(losses) - min(losses)
+            yield steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide(batch))[1], MOST
+        for twin in nudged(wrapper, NUDGED):
+            yield steps.take(twin, batch)[1], NEARBY
+
+    for other, most in others() if names else ():
+        names = [name for name in names if not is_rounding(given[name], gradients[name], other[name], most * max(norm([gradients[name]]), least))]
+        if not names:
+            break
+    return names
 
 
-def exact_gradients(wrapper, batch):
-    """{parameter: its gradient} as loss_and_gradients', in double precision; none where torch cannot."""
-    try:
-        wide = {name: value.double() if value.is_floating_point() else value for name, value in batch.items()}
-        return steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide)[1]
-    except Exception:  # a model that names fp32 itself
-        return {}
-
-
-def is_rounding(step, gradient, exact, floor):
-    """Is a gradient about as far from the exact one as torch's own, where that is near enough to tell it from another?"""
-    own = norm([gradient - exact])
-    return own <= MOST * max(norm([exact]), floor) and norm([step - exact]) <= AMPLIFIED * own
+def is_rounding(step, gradient, other, most):
+    """Is a gradient about as far from torch's as another that is as good, which is no further than `most`?"""
+    own = norm([gradient - other])
+    return own <= most and min(norm([step - gradient]), norm([step - other])) <= AMPLIFIED * own
 
 
 def difference(names, got, expected):

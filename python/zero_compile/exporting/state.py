@@ -202,9 +202,9 @@ def repeats(wrapper, batch, notes):
             wrapper.state.put(model, held)
             taken.append(steps.take(twin, batch))
     (loss, gradients), (again, others) = taken
-    after, (limit, _) = numbers(model), steps.without_double(wrapper)
+    after = numbers(model)
     moved = ", ".join(map(repr, [name for name, value in after.items() if name in before and repr(value) != repr(before[name])][:8]))  # NaN is NaN
-    different = [name for name, error in steps.errors(others, gradients).items() if error > limit]
+    different = [name for name, error in steps.errors(others, gradients).items() if error > steps.GRADIENT]
     if abs(again - loss) > steps.LOSS * max(abs(loss), 1e-6) or different:
         what = f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
         raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),

@@ -7,7 +7,6 @@ from ..rewriting import rewrite
 
 INNER = "model"  # the wrapper's attribute that holds the model
 LOSS, GRADIENT = 1e-5, 1e-3  # relative: what of two steps is the same
-GRADIENT_OF_BATCH_NORMS = 1e-2  # which amplify rounding, where torch cannot tell how far in double
 NOISE = 1e-2  # of the whole gradient's norm: a parameter's that is smaller, as a bias's before a norm, is measured by this share of it
 
 
@@ -96,11 +95,3 @@ def errors(others, gradients):
     """{parameter: how far its gradient in `others` is from that in `gradients`, relative}"""
     least = floor(gradients)
     return {name: norm([other - gradients[name]]) / max(norm([gradients[name]]), least) for name, other in others.items()}
-
-
-def without_double(wrapper):
-    """(the relative error that a gradient may have where torch has none in double, what helps where it is larger)"""
-    torch = need("torch", "exporting")
-    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
-        return GRADIENT_OF_BATCH_NORMS, "batch norms amplify rounding: export with a batch of more rows"
-    return GRADIENT, None
