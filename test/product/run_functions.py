@@ -359,7 +359,7 @@ def rejoined(h, given):
     """Rows one by one, of which a trace counts those it saw, and together again."""
     rows, columns = list(h), h.sin().split([3, 5], -1)
     return (torch.cat(rows).cumsum(0) * torch.cat(rows, 0)).mean() + torch.stack(list(h.sum(-1)), 1).square().mean() + \
-        torch.cat(columns, -1).mean() + torch.cat(columns[::-1], -1).cumsum(-1).mean() + torch.stack(h.unbind(1), -1).cumsum(-1).square().mean() + \
+        torch.cat(columns, axis=-1).mean() + torch.cat(columns[::-1], -1).cumsum(-1).mean() + torch.stack(h.unbind(axis=1), axis=-1).cumsum(-1).square().mean() + \
         (given["image"] * pooled(h)[:, :2, None, None]).unfold(-2, 3, 2).cumsum(-1).square().mean() + \
         (functional.pad(h, (0, 2), "replicate").unfold(-1, 4, 2) * torch.arange(4.0)).square().mean() + functional.pad(h, (2, 1), "replicate").unfold(1, 1, 1).unfold(2, 5, 5).cumsum(-1).mean()
 

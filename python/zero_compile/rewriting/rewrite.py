@@ -129,7 +129,7 @@ def answering(torch, takes_gradients, inputs):
 
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
+            kwargs = by_own_names(function, kwargs or {})
             frozen.note(function, args, kwargs)
             if frozen.those and not is_in_place(function):
                 args, kwargs = frozen.taken(args), {name: frozen.taken(value) for name, value in kwargs.items()}
@@ -156,6 +156,13 @@ def answering(torch, takes_gradients, inputs):
             return stopped
 
     return Answering()
+
+
+def by_own_names(function, kwargs):
+    """Arguments by torch's names, where they have numpy's, which its functions take as well."""
+    if "per_channel" in getattr(function, "__name__", ""):  # quantization's, whose own name is axis
+        return kwargs
+    return {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in kwargs.items()}
 
 
 def without_dropout(torch):
