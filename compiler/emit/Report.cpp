@@ -3,6 +3,7 @@
 #include "compiler/emit/Report.h"
 #include "compiler/emit/Occupancy.h"
 #include "compiler/schedule/Timeline.h"
+#include "runtime/base/TrafficClass.h"
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
@@ -124,25 +125,29 @@ private:
     if (mesh.size(axes) > 1 && mesh.size(axes & mesh.dataAxes()) == 1)
       traffic.set_model(traffic.model() + whole * times);
     else if (mesh.worldSize() > 1)
-      addToCounter(textOf(step, "traffic"), whole * times);
+      addToCounter(trafficOf(step), whole * times);
     addSent(axes, part, times);
   }
 
-  /// Of a text attribute; empty where there is none.
-  std::string textOf(const planpb::Step &step, std::string_view name) {
+  TrafficClass trafficOf(const planpb::Step &step) {
     for (const planpb::Attribute &attribute : step.attributes())
-      if (plan.strings(static_cast<int>(attribute.name())) == name)
-        return attribute.text();
-    return {};
+      if (plan.strings(static_cast<int>(attribute.name())) == kTrafficAttribute)
+        return valueNamed<TrafficClass>(attribute.text()).value_or(TrafficClass::none);
+    return TrafficClass::none;
   }
 
-  void addToCounter(const std::string &counter, uint64_t bytes) {
-    if (counter == "gather")
-      traffic.set_gather(traffic.gather() + bytes);
-    else if (counter == "reduce_scatter")
-      traffic.set_reduce_scatter(traffic.reduce_scatter() + bytes);
-    else if (counter == "all_reduce")
-      traffic.set_all_reduce(traffic.all_reduce() + bytes);
+  void addToCounter(TrafficClass kind, uint64_t bytes) {
+    switch (kind) {
+    case TrafficClass::gather:
+      return traffic.set_gather(traffic.gather() + bytes);
+    case TrafficClass::reduceScatter:
+      return traffic.set_reduce_scatter(traffic.reduce_scatter() + bytes);
+    case TrafficClass::allReduce:
+      return traffic.set_all_reduce(traffic.all_reduce() + bytes);
+    case TrafficClass::none:
+    case TrafficClass::hop:
+      return;
+    }
   }
 
   void addToLink(planpb::Queue queue, uint64_t bytes) {

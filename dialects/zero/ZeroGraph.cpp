@@ -8,6 +8,7 @@
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/graph/View.h"
 #include "dialects/zero/Zero.h"
+#include "runtime/base/TrafficClass.h"
 
 using namespace mlir;
 using namespace zc;
@@ -118,10 +119,10 @@ struct ReturnModel : ScheduledOp::ExternalModel<ReturnModel, graph::ReturnOp> {
 ArrayAttr modelAxis(Operation *op) { return Builder(op->getContext()).getStrArrayAttr(StringRef(kModelAxis)); }
 
 /// zero-model-axis has made whole runs of bytes of what is gathered and scattered.
-Step alongModelAxis(Operation *op, StringRef kernel, const StepContext &context, StringRef counter) {
+Step alongModelAxis(Operation *op, StringRef kernel, const StepContext &context, TrafficClass traffic) {
   Step step(kernel);
   step.axes = context.mesh.modelAxes();
-  return step.set("traffic", StringAttr::get(op->getContext(), counter))
+  return step.set(kTrafficAttribute, StringAttr::get(op->getContext(), nameOf(traffic)))
       .input(op->getOperand(0))
       .output(op->getResult(0));
 }
@@ -134,7 +135,7 @@ struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllRed
   /// As a reduce-scatter and a gather.
   Work getWork(Operation *op) const { return Work::collective(2 * sizeOfValue(op->getResult(0)), modelAxis(op)); }
   std::optional<Step> getStep(Operation *op, StepContext &context) const {
-    return alongModelAxis(op, "all_reduce", context, "all_reduce");
+    return alongModelAxis(op, "all_reduce", context, TrafficClass::allReduce);
   }
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());
@@ -145,7 +146,7 @@ struct AllReduceModel : ScheduledOp::ExternalModel<AllReduceModel, graph::AllRed
 struct AllGatherModel : ScheduledOp::ExternalModel<AllGatherModel, graph::AllGatherOp> {
   Work getWork(Operation *op) const { return Work::collective(sizeOfValue(op->getResult(0)), modelAxis(op)); }
   std::optional<Step> getStep(Operation *op, StepContext &context) const {
-    return alongModelAxis(op, "all_gather", context, "gather");
+    return alongModelAxis(op, "all_gather", context, TrafficClass::gather);
   }
   bool fillsDevice(Operation *) const { return true; } // a kept part's whole only where it is read
 };
@@ -153,7 +154,7 @@ struct AllGatherModel : ScheduledOp::ExternalModel<AllGatherModel, graph::AllGat
 struct ReduceScatterModel : ScheduledOp::ExternalModel<ReduceScatterModel, graph::ReduceScatterOp> {
   Work getWork(Operation *op) const { return Work::collective(sizeOfValue(op->getOperand(0)), modelAxis(op)); }
   std::optional<Step> getStep(Operation *op, StepContext &context) const {
-    return alongModelAxis(op, "reduce_scatter", context, "reduce_scatter");
+    return alongModelAxis(op, "reduce_scatter", context, TrafficClass::reduceScatter);
   }
   Workspace getWorkspace(Operation *op, const ScheduleContext &context) const {
     RankedTensorType type = storedType(op->getResult(0).getType());

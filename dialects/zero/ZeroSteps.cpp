@@ -2,6 +2,7 @@
 
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
+#include "runtime/base/TrafficClass.h"
 
 using namespace mlir;
 using namespace zc;
@@ -22,28 +23,29 @@ MaybeStep ReleaseOp::getStep(StepContext &) { return std::nullopt; }
 
 //===-- collectives -----------------------------------------------------------===//
 
-/// What a collective along `axes` says: these, and which counter counts its bytes. Of two hops the one between nodes
+/// What a collective along `axes` says: these, and what its bytes count as. Of two hops the one between nodes
 /// has the smaller buffer: the bucket is counted by the other.
-static Step along(Operation *op, const ScheduleContext &context, StringRef kernel, ArrayAttr axes, StringRef counter) {
+static Step along(Operation *op, const ScheduleContext &context, StringRef kernel, ArrayAttr axes,
+                  TrafficClass traffic) {
   Step step(kernel);
   step.axes = axesOf(axes, context.mesh);
   bool isHop = axes && *step.axes == context.mesh.nodeAxes();
-  return step.set("traffic", text(op, isHop ? "hop" : counter));
+  return step.set(kTrafficAttribute, text(op, nameOf(isHop ? TrafficClass::hop : traffic)));
 }
 
 /// Stage 0 counts both halves of its all-reduce as one.
-static StringRef gradientCounter(const ScheduleContext &context) {
-  return context.stage == 0 ? "all_reduce" : "reduce_scatter";
+static TrafficClass gradientTraffic(const ScheduleContext &context) {
+  return context.stage == 0 ? TrafficClass::allReduce : TrafficClass::reduceScatter;
 }
 
 MaybeStep GatherOp::getStep(StepContext &context) {
-  return along(*this, context, "all_gather", getAxesAttr(), "gather").input(getShard()).output(getResult());
+  return along(*this, context, "all_gather", getAxesAttr(), TrafficClass::gather).input(getShard()).output(getResult());
 }
 
 MaybeStep AllGatherOp::getStep(StepContext &context) {
   auto storage = getWhole().getDefiningOp<StorageOp>();
   bool ofGradients = storage && storage.getWhat() == Storage::gradients;
-  return along(*this, context, "all_gather", {}, ofGradients ? "all_reduce" : "gather")
+  return along(*this, context, "all_gather", {}, ofGradients ? TrafficClass::allReduce : TrafficClass::gather)
       .input(getOwn())
       .output(getWhole());
 }
@@ -52,7 +54,7 @@ MaybeStep ReduceScatterOp::getStep(StepContext &context) {
   if (context.mesh.size(axesOf(getAxesAttr(), context.mesh)) == 1 &&
       context.samePlace({Access::read, getBuffer()}, {Access::read, getShard()}))
     return std::nullopt; // one rank, one micro-step: the gradient is where it belongs
-  Step step = along(*this, context, "reduce_scatter", getAxesAttr(), gradientCounter(context));
+  Step step = along(*this, context, "reduce_scatter", getAxesAttr(), gradientTraffic(context));
   step.set("scale", getScaleAttr());
   if (getAccumulate())
     step.set("accumulate", integer(*this, 1));
@@ -60,13 +62,13 @@ MaybeStep ReduceScatterOp::getStep(StepContext &context) {
 }
 
 MaybeStep AllToAllOp::getStep(StepContext &context) {
-  return along(*this, context, "all_to_all", getAxesAttr(), gradientCounter(context))
+  return along(*this, context, "all_to_all", getAxesAttr(), gradientTraffic(context))
       .input(getInput())
       .output(getResult());
 }
 
 MaybeStep AllReduceOp::getStep(StepContext &context) {
-  return along(*this, context, "all_reduce", getAxesAttr(), "none").output(getResult(), Access::readWrite);
+  return along(*this, context, "all_reduce", getAxesAttr(), TrafficClass::none).output(getResult(), Access::readWrite);
 }
 
 //===-- around collectives ------------------------------------------------------===//
@@ -212,5 +214,5 @@ MaybeStep RecordLossOp::getStep(StepContext &) {
 MaybeStep ReduceLossOp::getStep(StepContext &context) {
   if (context.mesh.dataDegree() == 1)
     return std::nullopt;
-  return along(*this, context, "all_reduce", {}, "none").operand(lossSums(*this, bool(getWeight())));
+  return along(*this, context, "all_reduce", {}, TrafficClass::none).operand(lossSums(*this, bool(getWeight())));
 }

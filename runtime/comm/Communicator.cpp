@@ -20,16 +20,6 @@ static constexpr struct {
               {"all_reduce", "coll.allreduce"}, {"all_to_all", "coll.alltoall"},
               {"broadcast", "coll.broadcast"},  {"barrier", "coll.barrier"}};
 
-TrafficClass trafficClassFromName(std::string_view name) {
-  if (name == "gather")
-    return TrafficClass::gather;
-  if (name == "reduce_scatter")
-    return TrafficClass::reduceScatter;
-  if (name == "all_reduce")
-    return TrafficClass::allReduce;
-  return name == "hop" ? TrafficClass::hop : TrafficClass::none;
-}
-
 Error echoOf(int rank, const Error &cause) {
   Error error =
       makeError(Code::peerLost, 602, "rank " + std::to_string(rank) + " failed: " + cause.message, cause.where);
@@ -182,6 +172,22 @@ Status Communicator::checkSum(DType input, DType output) {
   return error;
 }
 
+/// Of the buffer's bytes; null where no counter has them.
+static uint64_t Traffic::*counterOf(TrafficClass kind) {
+  switch (kind) {
+  case TrafficClass::gather:
+    return &Traffic::gather;
+  case TrafficClass::reduceScatter:
+    return &Traffic::reduceScatter;
+  case TrafficClass::allReduce:
+    return &Traffic::allReduce;
+  case TrafficClass::none:
+  case TrafficClass::hop:
+    break;
+  }
+  return nullptr;
+}
+
 void Communicator::count(TrafficClass kind, const Call &call, uint64_t bufferBytes, uint64_t sentBytesPerPeer) {
   if (kind == TrafficClass::none)
     return;
@@ -189,12 +195,8 @@ void Communicator::count(TrafficClass kind, const Call &call, uint64_t bufferByt
     return;
   if (ranks.size(call.axes) > 1 && ranks.size(call.axes & ranks.dataAxes()) == 1)
     counters.model += bufferBytes;
-  else if (kind == TrafficClass::gather)
-    counters.gather += bufferBytes;
-  else if (kind == TrafficClass::reduceScatter)
-    counters.reduceScatter += bufferBytes;
-  else if (kind == TrafficClass::allReduce)
-    counters.allReduce += bufferBytes;
+  else if (uint64_t Traffic::*counter = counterOf(kind))
+    counters.*counter += bufferBytes;
   int near = ranks.sizeOnNode(call.axes);
   counters.intraNode += sentBytesPerPeer * static_cast<uint64_t>(near - 1);
   counters.interNode += sentBytesPerPeer * static_cast<uint64_t>(ranks.size(call.axes) - near);

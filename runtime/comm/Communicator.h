@@ -13,6 +13,7 @@
 
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
+#include "runtime/base/TrafficClass.h"
 #include "runtime/comm/Call.h"
 #include "runtime/comm/FlightRecorder.h"
 #include "runtime/comm/Lane.h"
@@ -23,12 +24,6 @@
 #include <string_view>
 
 namespace zc {
-
-/// Which counter of Traffic a collective's buffer bytes go to.
-/// `hop`: the smaller of two hops of a collective; its bytes are sent, but the buffer was counted with the other one.
-enum class TrafficClass : uint8_t { none, gather, reduceScatter, allReduce, hop };
-/// "none", "gather", "reduce_scatter", "all_reduce", "hop"; none for anything else.
-TrafficClass trafficClassFromName(std::string_view name);
 
 /// Bytes of one rank so far. A communicator counts the first six, the executor those between tiers.
 struct Traffic {

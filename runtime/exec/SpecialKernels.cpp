@@ -6,12 +6,6 @@ namespace zc {
 
 namespace {
 
-TrafficClass trafficOf(const KernelSpec &spec) {
-  auto attribute = spec.attributes.find("traffic");
-  const std::string *name = attribute == spec.attributes.end() ? nullptr : std::get_if<std::string>(&attribute->second);
-  return trafficClassFromName(name ? *name : "");
-}
-
 /// What a kernel of this file is made of.
 struct SpecialParts {
   const KernelSpec &spec;
@@ -29,7 +23,7 @@ using Made = Result<std::unique_ptr<Kernel>>;
 template <typename Options> class CollectiveKernel : public Kernel {
 protected:
   explicit CollectiveKernel(const SpecialParts &p) : communicator(p.communicator) {
-    options.traffic = trafficOf(p.spec);
+    options.traffic = valueNamed<TrafficClass>(p.spec.getText(kTrafficAttribute)).value_or(TrafficClass::none);
     options.axes = p.axes;
   }
 

@@ -1,9 +1,8 @@
 #include "runtime/base/Tensor.h"
+#include "runtime/base/TrafficClass.h"
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace zc::verify {
@@ -38,10 +37,9 @@ Status verifySizes(const StepView &view, uint64_t inputParts, uint64_t outputPar
 
 /// collective_c3
 Status verifyTraffic(const StepView &view) {
-  static constexpr std::array<std::string_view, 5> kKnown = {"none", "gather", "reduce_scatter", "all_reduce", "hop"};
   const auto attributes = view.attributes();
-  auto traffic = attributes.find("traffic");
-  if (traffic != attributes.end() && std::find(kKnown.begin(), kKnown.end(), traffic->second->text()) == kKnown.end())
+  auto traffic = attributes.find(kTrafficAttribute);
+  if (traffic != attributes.end() && !valueNamed<TrafficClass>(traffic->second->text()))
     return view.fail(524, "collective_c3", "counts its traffic as \"" + traffic->second->text() + "\"");
   return {};
 }
