@@ -28,8 +28,8 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   for (auto add :
        {cpu::addFastOptimizer, cpu::addFastActivation, cpu::addFastSoftmax, cpu::addFastNorm, cpu::addFastElementwise,
         cpu::addFastFused, cpu::addFastReduce, cpu::addFastAttention, cpu::addFastAttentionGrad, cpu::addFastMove,
-        cpu::addFastGather, cpu::addFastPool, cpu::addFastPoolLast, cpu::addFastBatchNorm, cpu::addFastBatchNormLast,
-        cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
+        cpu::addFastGather, cpu::addFastIndex, cpu::addFastPool, cpu::addFastPoolLast, cpu::addFastBatchNorm,
+        cpu::addFastBatchNormLast, cpu::addFastMetrics, cpu::addFastQuantize, cpu::addFastDequantize})
     add(registry);
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);

@@ -441,19 +441,78 @@ TEST(Fast, joins) {
     }
 }
 
+/// Indices into a dimension of n elements, from both ends.
+Value indicesOf(DType type, Ints dims, int64_t n, unsigned seed) {
+  return uniform({type, std::move(dims)}, seed, -static_cast<double>(n), static_cast<double>(n));
+}
+
 TEST(Fast, gathers) {
-  for (int64_t axis : {0, 1})
+  struct Table {
+    Ints data;
+    int64_t axis;
+  };
+  for (const Table &table : {Table{{30, 50}, 0}, Table{{30, 50}, 1}, Table{{3, 40, 5}, 1}, Table{{900}, 0}})
     forFastTypes([&](DType type) {
-      Ints data = {30, 50}, out = axis == 0 ? Ints{9, 7, 50} : Ints{30, 9, 7};
-      double bound = static_cast<double>(data[static_cast<size_t>(axis)]);
-      Value indices = uniform({DType::i64, {9, 7}}, 1, -bound, bound);
-      Attributes attributes = {{"axis", axis}};
-      expectFastMatches({"gather", {random(type, data, 2), indices}, {Value({type, out})}, attributes}, 0);
-      expectFastMatches({"gather_grad", {random(type, out, 3), indices}, {Value({type, data})}, attributes}, 1e-6);
-      Value onto = random(type, data, 4);
-      expectFastMatches({"gather_grad", {random(type, out, 3), indices, onto}, {Value({type, data})}, attributes},
-                        1e-6);
+      const auto at = static_cast<size_t>(table.axis);
+      Ints out(table.data.begin(), table.data.begin() + table.axis);
+      for (int64_t n : {90, 7})
+        out.push_back(n);
+      out.insert(out.end(), table.data.begin() + table.axis + 1, table.data.end());
+      Value indices = indicesOf(at == 0 ? DType::i64 : DType::i32, {90, 7}, table.data[at], 1);
+      Attributes attributes = {{"axis", table.axis}};
+      expectFastMatches({"gather", {random(type, table.data, 2), indices}, {Value({type, out})}, attributes}, 0);
+      Value grad = random(type, out, 3), onto = random(type, table.data, 4), result({type, table.data});
+      expectFastMatches({"gather_grad", {grad, indices}, {result}, attributes}, 1e-6);
+      expectFastMatches({"gather_grad", {grad, indices, onto}, {result}, attributes}, 1e-6);
     });
+}
+
+/// Elements and slices, taken and updated: what falls on one element falls in index order, on however many threads.
+TEST(Fast, elementsAndSlicesAtIndices) {
+  const Ints data = {12, 40, 70};
+  for (DType type : {DType::f32, DType::bf16, DType::f64, DType::i64, DType::u8}) {
+    const bool isReal = formula::isFloat(type);
+    // Sums of slices are plain ones of doubles; GPUs round 16 bits of elements that meet in another order.
+    const double sums = 1e-6, meeting = type == DType::bf16 ? 0.05 : 1e-6;
+    for (int64_t axis : {0, 1, 2}) {
+      const Ints dims = axis == 1 ? Ints{12, 30, 66} : Ints{axis == 0 ? 15 : 12, 40, 70};
+      Value indices = indicesOf(axis ? DType::i64 : DType::i32, dims, data[static_cast<size_t>(axis)], 1);
+      const Attributes along = {{"axis", axis}};
+      expectFastMatches({"gather_elements", {random(type, data, 2), indices}, {Value({type, dims})}, along}, 0,
+                        Bits::always);
+      if (isReal)
+        expectFastMatches({"gather_elements_grad", {random(type, dims, 3), indices}, {Value({type, data})}, along},
+                          meeting, Bits::always);
+      for (const char *reduction : {"none", "add", "max"}) {
+        Attributes attributes = {{"axis", axis}, {"reduction", std::string(reduction)}};
+        expectFastMatches({"scatter_elements",
+                           {random(type, data, 4), indices, random(type, dims, 5)},
+                           {Value({type, data})},
+                           attributes},
+                          0, Bits::always);
+      }
+    }
+    for (int64_t depth : {1, 2, 3}) {
+      const Ints inner(data.begin() + depth, data.end());
+      Ints dims = {60};
+      dims.insert(dims.end(), inner.begin(), inner.end());
+      Value tuples = indicesOf(depth == 2 ? DType::i32 : DType::i64, {60, depth}, 12, 6);
+      expectFastMatches({"gather_nd", {random(type, data, 7), tuples}, {Value({type, dims})}}, 0, Bits::always);
+      if (isReal)
+        expectFastMatches({"gather_nd_grad", {random(type, dims, 8), tuples}, {Value({type, data})}}, sums,
+                          Bits::always);
+      for (const char *reduction : {"none", "add", "max"})
+        expectFastMatches({"scatter_nd",
+                           {random(type, data, 9), tuples, random(type, dims, 10)},
+                           {Value({type, data})},
+                           {{"reduction", std::string(reduction)}}},
+                          0, Bits::always);
+    }
+    const Value batched = indicesOf(DType::i64, {12, 30, 1}, 40, 11);
+    expectFastMatches(
+        {"gather_nd", {random(type, data, 12), batched}, {Value({type, {12, 30, 70}})}, {{"batch_dims", int64_t{1}}}},
+        0, Bits::always);
+  }
 }
 
 } // namespace

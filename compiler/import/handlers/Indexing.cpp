@@ -29,12 +29,24 @@ std::optional<int64_t> tracedPadding(Node &node, int64_t rows) {
   return std::nullopt;
 }
 
-/// data[..., index, ...] of one known index as a slice. Gradients of slices that are neighbours join into one tensor,
-/// where each gather's would be one of data's size: a scan that is unrolled over T positions has T of them.
-Value pickOne(Node &node, Value data, int64_t axis, int64_t index) {
+/// The first of known indices that are neighbours, in their order, as one alone is.
+std::optional<int64_t> firstOfNeighbours(const HostTensor *known, int64_t size) {
+  if (!known || known->isFloat() || known->numElements() == 0)
+    return std::nullopt;
+  auto at = [&](int64_t i) { return known->intAt(i) < 0 ? known->intAt(i) + size : known->intAt(i); };
+  for (int64_t i = 1; i < known->numElements(); ++i)
+    if (at(i) != at(0) + i)
+      return std::nullopt;
+  return at(0);
+}
+
+/// data[..., indices, ...] of known neighbours as a slice. Gradients of slices that are neighbours join into one
+/// tensor, where each gather's would be one of data's size: a scan that is unrolled over T positions has T of them.
+Value pickNeighbours(Node &node, Value data, int64_t axis, int64_t first, Value indices, const HostTensor &known) {
   llvm::SmallVector<int64_t> shape(dimsOf(data));
-  Value slice = node.slice(data, axis, index < 0 ? index + shape[axis] : index, 1);
+  Value slice = node.slice(data, axis, first, known.numElements());
   shape.erase(shape.begin() + axis);
+  shape.insert(shape.begin() + axis, dimsOf(indices).begin(), dimsOf(indices).end());
   return node.reshape(slice, shape);
 }
 
@@ -59,8 +71,9 @@ void gather(Node &node) {
   }
   const HostTensor *known = node.constantOf(indices);
   const bool isEmbedding = node.isInitializer(0); // found to be a parameter by its gathers
-  if (!node.failed() && known && !known->isFloat() && rankOf(indices) == 0 && isFloat(data) && !isEmbedding)
-    return node.set(pickOne(node, data, axis, known->intAt(0)));
+  if (std::optional<int64_t> first = firstOfNeighbours(known, rows);
+      first && !node.failed() && isFloat(data) && !isEmbedding)
+    return node.set(pickNeighbours(node, data, axis, *first, indices, *known));
   node.set(node.make<GatherOp>({data, indices}, attributes));
 }
 

@@ -96,6 +96,7 @@ void addFastAttention(KernelRegistry &registry);
 void addFastAttentionGrad(KernelRegistry &registry);
 void addFastMove(KernelRegistry &registry);
 void addFastGather(KernelRegistry &registry);
+void addFastIndex(KernelRegistry &registry);
 void addFastMetrics(KernelRegistry &registry);
 void addFastConv(KernelRegistry &registry);
 void addPointConv(KernelRegistry &registry);

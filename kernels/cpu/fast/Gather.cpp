@@ -25,6 +25,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/Chains.h"
+#include "kernels/cpu/Copy.h"
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
@@ -53,14 +54,38 @@ Prepared prepareGather(const KernelSpec &spec) {
       const I *indices = as<I>(operands[1]);
       ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
       parallelRanges(threads, s.outer * s.count, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t t = begin; t < end && row; ++t) {
-          int64_t o = t / s.count, at = indices[t % s.count];
-          std::memcpy(as<char>(operands[2]) + t * row,
-                      as<char>(operands[0]) + (o * s.n + (at < 0 ? at + s.n : at)) * row, static_cast<size_t>(row));
+        for (int64_t t = begin; t < end && row;) {
+          const int64_t o = t / s.count, last = std::min(end, (o + 1) * s.count);
+          const char *x = as<char>(operands[0]) + o * s.n * row;
+          for (int64_t i = t - o * s.count; t < last; ++t, ++i)
+            copyRow(as<char>(operands[2]) + t * row, x + (indices[i] < 0 ? indices[i] + s.n : indices[i]) * row, row);
         }
       });
       return Status::success();
     });
+  });
+}
+
+/// Rows of so few elements are added where they go, since that takes as long as to find out which go there.
+constexpr int64_t kNarrow = 16;
+
+/// fp32 sums of narrow rows, in index order. A thread has tables, or rows of one where there are fewer tables than
+/// threads.
+template <typename I>
+void addNarrow(const GatherShape &s, int threads, const I *indices, const float *source, float *target) {
+  const int64_t parts = s.outer < threads ? threads : 1;
+  parallelRanges(threads, s.outer * parts, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t o = task / parts;
+      const Range rows = partOf(s.n, 1, static_cast<int>(parts), static_cast<int>(task % parts));
+      const float *x = source + o * s.count * s.inner;
+      float *sums = target + o * s.n * s.inner;
+      std::fill(sums + rows.begin * s.inner, sums + rows.end * s.inner, 0.0F);
+      for (int64_t i = 0; i < s.count; ++i)
+        if (const int64_t at = indices[i] < 0 ? indices[i] + s.n : indices[i]; at >= rows.begin && at < rows.end)
+          for (int64_t j = 0; j < s.inner; ++j)
+            sums[at * s.inner + j] += x[i * s.inner + j];
+    }
   });
 }
 
@@ -72,6 +97,15 @@ void sumRow(const Chains &chains, int64_t row, const float *source, float *targe
 }
 template <typename T>
 void sumRow(const Chains &chains, int64_t row, const T *source, T *target, int64_t inner, float *scratch) {
+  if (inner <= kNarrow) {
+    for (int64_t j = 0; j < inner; ++j) {
+      float sum = 0;
+      for (int64_t i = chains.first(row); i >= 0; i = chains.after(i))
+        sum += load(source[i * inner + j]);
+      target[j] = store<T>(sum);
+    }
+    return;
+  }
   if (chains.first(row) < 0) {
     std::memset(static_cast<void *>(target), 0, static_cast<size_t>(inner) * sizeof(T));
     return;
@@ -124,6 +158,11 @@ Prepared prepareGatherGrad(const KernelSpec &spec) {
           [spec, s = *read, threads, pieces, sums, row](void *const *operands, const StepContext &) -> Status {
             const I *indices = as<I>(operands[1]);
             ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
+            if constexpr (std::is_same_v<T, float>)
+              if (s.inner <= kNarrow && !addsOnto(spec)) {
+                addNarrow(s, threads, indices, as<T>(operands[0]), as<T>(operands[spec.numInputs]));
+                return Status::success();
+              }
             Chains chains = pieces.make(operands);
             float *scratch = sums.of(operands);
             for (int64_t i = s.count; i-- > 0;)
