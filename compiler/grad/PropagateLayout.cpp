@@ -6,8 +6,10 @@
 // order once, as in torch's channels_last and TVM's and XLA's layout assignment, but by the shapes alone.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/grad/ComposeTransposes.h"
 #include "compiler/grad/Passes.h"
 #include "dialects/graph/Gradient.h"
+#include "dialects/graph/Rewrite.h"
 
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/SetVector.h"
@@ -267,6 +269,7 @@ struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, G
   void runOnOperation() override {
     if (options.layout == Layout::nchw)
       return markAllAnalysesPreserved();
+    bool isTurned = false;
     for (auto program : getOperation().getOps<ProgramOp>()) {
       if (program.getPhase() == Phase::update)
         continue;
@@ -275,8 +278,15 @@ struct PropagateLayout : StagePass<impl::PropagateLayoutBase<PropagateLayout>, G
         continue;
       Turner turner(program, found);
       turner.run();
+      isTurned = true;
       chains += found.numTurned();
       transposes += turner.numTransposes();
+    }
+    // What a chain's border meets: a transpose that the model has, or that another chain's border is.
+    if (isTurned) {
+      RewritePatternSet patterns(&getContext());
+      addComposeTransposes(patterns);
+      (void)rewriteGreedily(getOperation(), std::move(patterns), /*maxSweeps=*/10);
     }
   }
 };

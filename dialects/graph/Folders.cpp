@@ -69,7 +69,17 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   bool identity = llvm::all_of(llvm::enumerate(getPermutation()),
                                [](auto entry) { return int64_t(entry.index()) == entry.value(); });
-  return identity ? OpFoldResult(getInput()) : foldSplat(adaptor.getInput(), getResult().getType());
+  if (identity)
+    return getInput();
+  if (auto before = getInput().getDefiningOp<TransposeOp>()) {
+    Shape permutation;
+    for (int64_t dim : getPermutation())
+      permutation.push_back(before.getPermutation()[static_cast<size_t>(dim)]);
+    setPermutation(permutation);
+    getInputMutable().assign(before.getInput());
+    return getResult();
+  }
+  return foldSplat(adaptor.getInput(), getResult().getType());
 }
 
 OpFoldResult ExpandOp::fold(FoldAdaptor adaptor) {

@@ -28,6 +28,21 @@ graph.program @views phase = micro inputs = ["x"] {
 
 // -----
 
+// A chain of transposes is one, or none.
+// CHECK-LABEL: graph.program @transposes
+graph.program @transposes phase = micro inputs = ["x"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<2x3x4xf32>)
+^bb0(%x: tensor<2x3x4xf32>):
+  %0 = graph.transpose %x {permutation = array<i64: 0, 2, 1>} : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>
+  // CHECK-NEXT: %[[Y:.*]] = graph.transpose %[[X]] {permutation = array<i64: 2, 1, 0>} : (tensor<2x3x4xf32>) -> tensor<4x3x2xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 1, 2, 0>} : (tensor<2x4x3xf32>) -> tensor<4x3x2xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 2, 1, 0>} : (tensor<4x3x2xf32>) -> tensor<2x3x4xf32>
+  // CHECK-NEXT: graph.return %[[Y]], %[[X]]
+  graph.return %1, %2 : tensor<4x3x2xf32>, tensor<2x3x4xf32>
+}
+
+// -----
+
 // CHECK-LABEL: graph.program @constants
 graph.program @constants phase = micro inputs = [] {
   %s = graph.constant dense<0.3> : tensor<1x2xf32>
