@@ -11,7 +11,7 @@ suite = Suite(__doc__)
 exports = pathlib.Path(__file__).resolve().parent / "exports"
 golden = json.loads((exports / "golden.json").read_text())
 FLAGS = {("resnet", "dynamo18"): ["--batch-norm", "train"], ("resnet", "dynamo23"): ["--batch-norm", "train"]}
-FUSED = ("llama", "resnet")
+NOTHING_TO_FUSE = ("vit", "gpt2-dynamo23_sdpa", "bottlenecks")  # the last computes in double. There the bits say nothing, and anything may be found later
 ON_GPUS = {  # kernels, and settings
     ("gpt2", "ts17"): ((r"linear_gelu_grad +library: cuBLASLt",),
                        ((1,), (2, "--zero-stage", 3, "--checkpoint-activations", "block"), (1, "--checkpoint-activations", "selective"))),
@@ -45,11 +45,11 @@ def agrees(name, model, data, precision, setting, flags):
     flags = [*flags, *more, "--precision", precision]
     on = train(f"{name}-{precision}-on", model, data, world, flags)
     off = train(f"{name}-{precision}-off", model, data, world, [*flags, "--fuse", "off"])
-    if any(off[0]) or (model.parent.name in FUSED and not on[0][0]) or (model.parent.name == "resnet" and "train" in flags and not on[0][1]):
+    if any(off[0]) or (not on[0][0] and not name.startswith(NOTHING_TO_FUSE)) or (model.parent.name == "resnet" and "train" in flags and not on[0][1]):
         raise Case(f"{on[0]} fused steps and norms with on, {off[0]} with off")
     for what, a, b in zip(("losses", "norms", "weights"), on[1:], off[1:]):
         same(what, a, b)
-    return f"{on[0][0]} programs, {on[0][1]} norms"
+    return f"{on[0][0]} programs, {on[0][1]} norms" if on[0][0] else "no programs: nothing that could differ"
 
 
 def peak(model, *flags):
