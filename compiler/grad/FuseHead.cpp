@@ -12,6 +12,8 @@
 #include "dialects/graph/KernelSpec.h"
 #include "kernels/Workspace.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace zc::graph;
 
@@ -103,6 +105,50 @@ private:
     return isa<CastOp>(op) && isNarrow(elementOf(from)) && elementOf(op->getResult(0)).isF32();
   }
 
+  /// A number that all logits are multiplied by, or divided by, which the layer's input can be instead.
+  static std::optional<double> scaleOf(Operation *op) {
+    Value by = isa<MulOp, DivOp>(op) ? op->getOperand(1) : Value();
+    auto constant = by ? by.getDefiningOp<ConstantOp>() : ConstantOp();
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+    if (!splat || !isa<FloatType>(splat.getElementType()) || op->getOperand(0).getType() != op->getResult(0).getType())
+      return std::nullopt;
+    APFloat number = splat.getSplatValue<APFloat>();
+    bool loses = false;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+    const double value = number.convertToDouble();
+    if (!std::isfinite(value) || value == 0)
+      return std::nullopt;
+    return isa<DivOp>(op) ? 1 / value : value;
+  }
+
+  /// Rounded to 16 bits, a scale would be another one for all logits.
+  static bool isExactIn(Type element, double scale) {
+    if (!isNarrow(element))
+      return true;
+    bool loses = false;
+    APFloat(scale).convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &loses);
+    return !loses;
+  }
+
+  /// A number for each class, added to all rows of `logits`, as a bias that the model keeps beside its layer.
+  static bool isRowOf(Value row, Value logits) {
+    ArrayRef<int64_t> shape = shapeOf(row);
+    return !shape.empty() && !shapeOf(logits).empty() && shape.back() == shapeOf(logits).back() &&
+           tensorOf(row).getNumElements() == shape.back();
+  }
+
+  /// The logits that `op` reads, if what it does can be done to the layer's input or its bias; null otherwise.
+  static Value logitsBefore(Operation *op) {
+    if (leavesClasses(op) || scaleOf(op))
+      return op->getOperand(0);
+    if (isa<AddOp>(op))
+      for (unsigned i : {0u, 1u})
+        if (op->getOperand(i).getType() == op->getResult(0).getType() &&
+            isRowOf(op->getOperand(1 - i), op->getOperand(i)))
+          return op->getOperand(i);
+    return {};
+  }
+
   static bool isNarrow(Type element) { return element.isBF16() || element.isF16(); }
 
   std::optional<Head> headOf(CrossEntropyOp loss) const {
@@ -111,7 +157,7 @@ private:
     if (!loss.getLse().use_empty())
       return std::nullopt;
     Operation *user = loss;
-    for (Value value = loss.getLogits(); onlyUser(value) == user; value = user->getOperand(0)) {
+    for (Value value = loss.getLogits(); onlyUser(value) == user; value = logitsBefore(user)) {
       user = value.getDefiningOp();
       if (!user)
         return std::nullopt;
@@ -120,7 +166,7 @@ private:
         std::reverse(head.between.begin(), head.between.end());
         return isServed(head) ? std::optional(head) : std::nullopt;
       }
-      if (!leavesClasses(user))
+      if (!logitsBefore(user))
         return std::nullopt;
       head.between.push_back(user);
     }
@@ -133,25 +179,46 @@ private:
     Type element = elementOf(layer.getLhs());
     if (shapeOf(layer.getRhs()).size() != 2 || layer.getTransLhs() || !(element.isF32() || isNarrow(element)))
       return false;
+    auto isLost = [&](Operation *op) {
+      if (isa<AddOp>(op))
+        return elementOf(op->getResult(0)) != element;
+      std::optional<double> scale = scaleOf(op);
+      return scale && !isExactIn(element, *scale);
+    };
+    if (llvm::any_of(head.between, isLost))
+      return false;
     return options.forwardOnly || (trained.contains(layer.getLhs()) && trained.contains(layer.getRhs()));
   }
 
-  /// What was done to the logits, to the layer's input: `width` elements take the place of the classes.
-  static Value onInput(TensorBuilder &on, const Head &head) {
-    Value rows = MatmulOp(head.layer).getLhs();
-    int64_t width = shapeOf(rows).back();
+  /// The layer's input and its bias, or none.
+  struct Operands {
+    Value rows, bias;
+  };
+
+  /// What was done to the logits, to the operands of the layer: `width` elements take the place of the classes.
+  static Operands onOperands(TensorBuilder &on, const Head &head) {
+    MatmulOp layer = head.layer;
+    Operands made{layer.getLhs(), layer.getBias()};
+    int64_t width = shapeOf(made.rows).back();
     for (Operation *op : head.between) {
       if (auto reshape = dyn_cast<ReshapeOp>(op)) {
         Shape shape(reshape.getShape());
         shape.back() = width;
-        rows = on.reshape(rows, shape);
+        made.rows = on.reshape(made.rows, shape);
       } else if (auto slice = dyn_cast<SliceOp>(op)) {
         Shape sizes(slice.getSizes());
         sizes.back() = width;
-        rows = on.make<SliceOp>(rows, slice.getOffsets(), sizes, slice.getStrides());
+        made.rows = on.make<SliceOp>(made.rows, slice.getOffsets(), sizes, slice.getStrides());
+      } else if (std::optional<double> scale = scaleOf(op)) {
+        made.rows = on.scale(made.rows, *scale);
+        made.bias = made.bias ? on.scale(made.bias, *scale) : Value();
+      } else if (isa<AddOp>(op)) {
+        Value row = op->getOperand(op->getOperand(0) == logitsBefore(op) ? 1 : 0);
+        row = on.reshape(row, {shapeOf(row).back()});
+        made.bias = made.bias ? on.add(made.bias, row) : row;
       }
     }
-    return rows;
+    return made;
   }
 
   bool fuse(Head &head) {
@@ -168,7 +235,8 @@ private:
       return false;
     OpBuilder builder(loss);
     TensorBuilder on(builder, loss.getLoc());
-    Value fused = on.make<LinearCrossEntropyOp>(onInput(on, head), loss.getLabels(), layer.getRhs(), layer.getBias(),
+    Operands operands = onOperands(on, head);
+    Value fused = on.make<LinearCrossEntropyOp>(operands.rows, loss.getLabels(), layer.getRhs(), operands.bias,
                                                 layer.getTransRhs(), loss.getIgnoreIndex(), loss.getSum(), chunk);
     loss.getLoss().replaceAllUsesWith(fused);
     loss.erase();
@@ -184,9 +252,10 @@ private:
                                        elementOf(layer.getLhs()));
     SmallVector<Type> layerTypes{input, layer.getRhs().getType()},
         types{input, loss.getLabels().getType(), layer.getRhs().getType()};
-    if (Value bias = layer.getBias()) {
-      layerTypes.push_back(bias.getType());
-      types.push_back(bias.getType());
+    if (layer.getBias() || llvm::any_of(head.between, [](Operation *op) { return isa<AddOp>(op); })) {
+      Type bias = RankedTensorType::get(shapeOf(loss.getLogits()).take_back(), elementOf(layer.getLhs()));
+      layerTypes.push_back(bias);
+      types.push_back(bias);
     }
     zc::KernelSpec spec;
     spec.name = "linear_cross_entropy";

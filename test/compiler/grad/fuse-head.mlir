@@ -119,3 +119,66 @@ graph.program @many phase = micro inputs = ["x", "t"] {
   %loss, %e = graph.cross_entropy %l, %t {ignore_index = 0 : i64} : (tensor<10000x8192xbf16>, tensor<10000xi64>) -> (tensor<f32>, tensor<10000xf32>)
   graph.return %loss : tensor<f32>
 }
+
+// -----
+
+// What some models do to logits is done to the layer's operands: a bias that is kept beside it (BART), a scale (Cohere, Granite).
+graph.parameter @w : tensor<8192x64xf32> role = trainable
+graph.parameter @b : tensor<1x8192xf32> role = buffer
+graph.parameter @v : tensor<64xf32> role = trainable
+// CHECK-LABEL: graph.program @beside
+// FORWARD-LABEL: graph.program @beside
+graph.program @beside phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<1024x64xf32>, %t: tensor<1024xi64>):
+  %v = graph.read @v : tensor<64xf32>
+  %w = graph.read @w : tensor<8192x64xf32>
+  // CHECK: %[[B:.*]] = graph.read @b
+  %b = graph.read @b : tensor<1x8192xf32>
+  // CHECK: %[[Y:.*]] = graph.mul
+  %y = graph.mul %x, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
+  // CHECK-NOT: graph.matmul
+  // CHECK: %[[R:.*]] = graph.reshape %[[Y]] {shape = array<i64: 2, 512, 64>}
+  // CHECK: %[[C:.*]] = graph.reshape %[[B]] {shape = array<i64: 8192>}
+  // CHECK: %[[S:.*]] = graph.mul %[[R]], %{{.*}} : (tensor<2x512x64xf32>, tensor<f32>)
+  // CHECK: %[[D:.*]] = graph.mul %[[C]], %{{.*}} : (tensor<8192xf32>, tensor<f32>)
+  // CHECK: %[[X:.*]] = graph.reshape %[[S]] {shape = array<i64: 1024, 64>}
+  // CHECK: graph.linear_cross_entropy %[[X]], %{{.*}}, %{{.*}}, %[[D]] {chunk = 512
+  // FORWARD: graph.linear_cross_entropy
+  %l = graph.matmul %y, %w {trans_rhs} : (tensor<1024x64xf32>, tensor<8192x64xf32>) -> tensor<1024x8192xf32>
+  %r = graph.reshape %l {shape = array<i64: 2, 512, 8192>} : (tensor<1024x8192xf32>) -> tensor<2x512x8192xf32>
+  %a = graph.add %r, %b : (tensor<2x512x8192xf32>, tensor<1x8192xf32>) -> tensor<2x512x8192xf32>
+  %c = graph.constant dense<8.0> : tensor<f32>
+  %s = graph.div %a, %c : (tensor<2x512x8192xf32>, tensor<f32>) -> tensor<2x512x8192xf32>
+  %f = graph.reshape %s {shape = array<i64: 1024, 8192>} : (tensor<2x512x8192xf32>) -> tensor<1024x8192xf32>
+  %loss, %e = graph.cross_entropy %f, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// A scale that 16 bits would round; a column is no bias.
+graph.parameter @w : tensor<64x8192xbf16> role = trainable
+graph.parameter @u : tensor<64x8192xf32> role = trainable
+graph.parameter @v : tensor<64xbf16> role = trainable
+// CHECK-LABEL: graph.program @rounded
+// CHECK-NOT: graph.linear_cross_entropy
+// FORWARD-LABEL: graph.program @rounded
+// FORWARD-NOT: graph.linear_cross_entropy
+graph.program @rounded phase = micro inputs = ["x", "t", "z", "p"] {
+^bb0(%x: tensor<4000x64xbf16>, %t: tensor<4000xi64>, %z: tensor<1024x64xf32>, %p: tensor<1024x1xf32>):
+  %v = graph.read @v : tensor<64xbf16>
+  %w = graph.read @w : tensor<64x8192xbf16>
+  %u = graph.read @u : tensor<64x8192xf32>
+  %y = graph.mul %x, %v : (tensor<4000x64xbf16>, tensor<64xbf16>) -> tensor<4000x64xbf16>
+  %l = graph.matmul %y, %w : (tensor<4000x64xbf16>, tensor<64x8192xbf16>) -> tensor<4000x8192xbf16>
+  %f = graph.cast %l {to = f32} : (tensor<4000x8192xbf16>) -> tensor<4000x8192xf32>
+  %c = graph.constant dense<0.3> : tensor<f32>
+  %s = graph.mul %f, %c : (tensor<4000x8192xf32>, tensor<f32>) -> tensor<4000x8192xf32>
+  %loss, %e = graph.cross_entropy %s, %t {ignore_index = 0 : i64} : (tensor<4000x8192xf32>, tensor<4000xi64>) -> (tensor<f32>, tensor<4000xf32>)
+  %k = graph.slice %t {offsets = array<i64: 0>, sizes = array<i64: 1024>, strides = array<i64: 1>} : (tensor<4000xi64>) -> tensor<1024xi64>
+  %m = graph.matmul %z, %u : (tensor<1024x64xf32>, tensor<64x8192xf32>) -> tensor<1024x8192xf32>
+  %n = graph.add %m, %p : (tensor<1024x8192xf32>, tensor<1024x1xf32>) -> tensor<1024x8192xf32>
+  %other, %g = graph.cross_entropy %n, %k {ignore_index = 0 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %all = graph.add %loss, %other : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %all : tensor<f32>
+}
