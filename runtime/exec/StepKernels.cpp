@@ -6,6 +6,7 @@
 #include "runtime/base/Names.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/SpecialKernels.h"
+#include "runtime/plan/Machine.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
@@ -154,39 +155,61 @@ struct PlainLoops {
   int steps = 0;
   double seconds = 0; ///< of a training step
 };
+
+/// What decides who computes a step: its kernel, types, attributes (an axis or a view).
+std::string specOf(const planpb::Step &step) {
+  std::string spec = std::to_string(step.kernel());
+  for (const planpb::Operand &operand : step.operands())
+    spec += " " + std::to_string(operand.type());
+  for (const planpb::Attribute &attribute : step.attributes())
+    spec += " " + attribute.SerializeAsString();
+  return spec;
+}
+
+/// Of a training step, without what every step costs whoever computes it: of tiny ones that is all.
+double secondsOfLoops(const planpb::Plan &plan, uint32_t section, const planpb::Step &step) {
+  return std::max(0.0, step.seconds() - MachineModel().stepOverhead) * double(section == 0 ? microExecutions(plan) : 1);
+}
+
+/// By kernel.
+std::map<std::string, double> secondsByKernel(const planpb::Plan &plan) {
+  std::map<std::string, double> seconds;
+  for (uint32_t section : {0u, 1u})
+    for (const planpb::Step &step : sectionOf(plan, section).steps())
+      seconds[plan.strings(static_cast<int>(step.kernel()))] += secondsOfLoops(plan, section, step);
+  return seconds;
+}
 } // namespace
 
 std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target, const KernelRegistry &host) {
-  constexpr double kShortest = 1e-3, kLeastShare = 0.005;
+  constexpr double kLeastShare = 0.005; // of all steps of a kernel: many small ones are as slow as a large one
   const double whole = plan.report().predicted_step_seconds();
   if (!(whole > 0))
     return {};
   std::map<std::string, PlainLoops> found;
-  std::map<std::string, bool> known; // specs, by the bytes of what says them: preparing a kernel takes time
+  const std::map<std::string, double> all = secondsByKernel(plan);
+  std::map<std::string, bool> known; // by spec: preparing a kernel takes time
   for (uint32_t section : {0u, 1u})
     for (const planpb::Step &step : sectionOf(plan, section).steps()) {
-      const double seconds = step.seconds() * double(section == 0 ? microExecutions(plan) : 1);
-      if (step.seconds() < kShortest || seconds < kLeastShare * whole)
+      const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
+      if (all.at(kernel) < kLeastShare * whole)
         continue;
-      std::string spec = std::to_string(step.kernel());
-      for (const planpb::Operand &operand : step.operands())
-        spec += " " + std::to_string(operand.type());
-      for (const planpb::Attribute &attribute : step.attributes()) // an axis or a view decides, too
-        spec += " " + attribute.SerializeAsString();
-      auto [at, isNew] = known.try_emplace(spec, false);
+      auto [at, isNew] = known.try_emplace(specOf(step), false);
       if (isNew) {
         auto by = implementationOf(plan, step, target, host);
         at->second = by.ok() && *by && (*by)->kind == Implementation::Kind::reference;
       }
       if (!at->second)
         continue;
-      PlainLoops &loops = found[plan.strings(static_cast<int>(step.kernel()))];
+      PlainLoops &loops = found[kernel];
       if (loops.steps++ == 0)
         loops.node = step.node();
-      loops.seconds += seconds;
+      loops.seconds += secondsOfLoops(plan, section, step);
     }
   std::vector<std::string> notes;
   for (const auto &[kernel, loops] : found) {
+    if (loops.seconds < kLeastShare * whole)
+      continue;
     char share[32];
     std::snprintf(share, sizeof share, "%.2g", 100 * loops.seconds / whole);
     notes.push_back("node \"" + plan.strings(static_cast<int>(loops.node)) + "\"" +

@@ -42,7 +42,7 @@ std::string methodOf(const std::optional<Implementation> &by);
 Status checkImplementations(const planpb::Plan &plan, Target target, const KernelRegistry &host);
 
 /// What the user should know of steps that plain loops compute and that matter: of each such kernel a line with how
-/// many steps of at least a millisecond and 0.5 % of the predicted step there are, and their share of it.
+/// many steps it has, and their share of the predicted step, where that is at least 0.5 % together.
 std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target, const KernelRegistry &host);
 
 } // namespace zc
