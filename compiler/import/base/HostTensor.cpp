@@ -5,6 +5,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace zc;
@@ -23,6 +24,20 @@ void HostTensor::allocate() {
     floats.assign(stored(), 0);
   else
     ints.assign(stored(), 0);
+}
+
+/// Are all elements the same bits?
+template <typename T> static bool areAlike(const std::vector<T> &values) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](const T &value) { return std::memcmp(&value, values.data(), sizeof(T)) == 0; });
+}
+
+void HostTensor::compress() {
+  if (splat || numElements() < 2 || !(isFloat() ? areAlike(floats) : areAlike(ints)))
+    return;
+  splat = true;
+  floats.resize(std::min<size_t>(floats.size(), 1));
+  ints.resize(std::min<size_t>(ints.size(), 1));
 }
 
 HostTensor HostTensor::ofInts(llvm::ArrayRef<int64_t> values) {

@@ -34,6 +34,8 @@ struct HostTensor {
            : dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(intAt(i)))
                                  : static_cast<double>(intAt(i));
   }
+  /// Becomes a splat if all elements are the same bits.
+  void compress();
   /// Makes room for `stored()` elements.
   void allocate();
   /// Element `i` of this from element `j` of a tensor of the same kind.

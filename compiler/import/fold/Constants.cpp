@@ -15,6 +15,8 @@ const HostTensor *Constants::of(Value value) const {
 }
 
 Value Constants::make(HostTensor tensor, Location loc) {
+  if (tensor.numElements() > shapeElements) // what is made of such ones may be larger than what may be folded
+    tensor.compress();
   auto value =
       builder.create<graph::ConstantOp>(loc, RankedTensorType::get(tensor.dims, typeOf(tensor.dtype, loc.getContext())),
                                         toAttribute(tensor, loc.getContext()));

@@ -109,6 +109,40 @@ std::unique_ptr<HostTensor> ParameterBytes::part(StringRef name, int64_t first, 
   return tensor;
 }
 
+std::optional<ParameterBytes::Frontier> ParameterBytes::causalFrontier(StringRef name) {
+  auto found = tensors.find(name);
+  if (found == tensors.end() || found->second.dims.size() < 2 || found->second.elements == 0)
+    return std::nullopt;
+  const TensorInfo &info = found->second;
+  const int64_t rows = info.dims[info.dims.size() - 2], columns = info.dims.back(),
+                size = static_cast<int64_t>(sizeOf(info.dtype)), rowBytes = columns * size;
+  std::string first, row;
+  if (!bytesAt(info, 0, rowBytes, first))
+    return std::nullopt;
+  const StringRef kept = StringRef(first).take_front(size), dropped = StringRef(first).take_back(size);
+  const bool isUniform = kept == dropped;
+  if (!isUniform && (columns < rows || rows < 2))
+    return std::nullopt;
+  // What any row is, is a part of this.
+  std::string numbers;
+  for (int64_t i = 0; i < 2 * columns; ++i)
+    numbers += (i < columns ? kept : dropped).str();
+  for (int64_t r = 0, n = info.elements / columns; r < n; ++r) {
+    if (!bytesAt(info, r * rowBytes, rowBytes, row))
+      return std::nullopt;
+    if (row != StringRef(numbers).substr(isUniform ? 0 : (rows - 1 - r % rows) * size, rowBytes))
+      return std::nullopt;
+  }
+  auto scalar = [&](StringRef bytes) {
+    HostTensor number;
+    number.dtype = info.dtype;
+    number.allocate();
+    number.decode(0, bytes.data());
+    return number;
+  };
+  return Frontier{scalar(kept), isUniform ? std::nullopt : std::optional(scalar(dropped))};
+}
+
 std::optional<double> ParameterBytes::splat(StringRef name) {
   auto tensor = values(name);
   if (!tensor || tensor->numElements() == 0)

@@ -25,6 +25,14 @@ public:
   /// The one value that all elements have.
   std::optional<double> splat(llvm::StringRef name);
 
+  /// The causal frontier that each matrix of a tensor of at least two dimensions is: element (i, j) is one number where
+  /// j - i <= columns - rows, another elsewhere (scalars of the tensor's type); no other where all elements are one.
+  struct Frontier {
+    HostTensor kept;
+    std::optional<HostTensor> dropped;
+  };
+  std::optional<Frontier> causalFrontier(llvm::StringRef name);
+
   /// The only row of a matrix that is all zeros. Large ones: among their first and last rows, where padding stands.
   std::optional<int64_t> zeroRow(llvm::StringRef name);
 

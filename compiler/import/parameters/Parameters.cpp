@@ -39,7 +39,7 @@ bool Parameters::isConstant(const onnxpb::Tensor &tensor) const {
   if (!isFloat(tensor))
     return true;
   const Origin &origin = origins.of(tensor.name());
-  if (origin.kind == OriginKind::buffer)
+  if (origin.kind == OriginKind::buffer || origins.isFoldedOfConstants(tensor.name()))
     return true;
   if (origin.kind == OriginKind::parameter || (origin.kind == OriginKind::named && !isNamedLikeBuffer(tensor.name())))
     return false; // a scalar may be one: a learned temperature
@@ -54,6 +54,12 @@ Result<Value> Parameters::readAs(const std::string &initializer, const std::stri
   if (!info.ok())
     return info.error();
   return store(*info, parameter, loc);
+}
+
+std::optional<ParameterBytes::Frontier> Parameters::causalFrontier(const TensorInfo &info) const {
+  llvm::StringMap<TensorInfo> one;
+  one["table"] = info;
+  return ParameterBytes(file, one).causalFrontier("table");
 }
 
 Result<Value> Parameters::read(const std::string &name, Location loc) {

@@ -24,12 +24,14 @@ public:
 
   /// The initializer of that name, or null.
   const onnxpb::Tensor *find(llvm::StringRef name) const { return initializers.lookup(name); }
-  /// Integers and bools, float scalars, and small buffers that the exporter marked are known when compiling, if no step
-  /// changes them; all other floats may turn out to be trained.
+  /// Integers and bools, float scalars, and what the exporter marked as a buffer or computed of no parameter are known
+  /// when compiling, if no step changes them; all other floats may turn out to be trained.
   bool isConstant(const onnxpb::Tensor &tensor) const;
   /// Is the tensor of a Constant node of the model to be stored as initializers are? Exporters of frozen modules, and
   /// converters, write weights so: in a file without an initializer that could be one, and with a matrix in a node.
   bool isParameter(const onnxpb::Tensor &constant) const;
+  /// Of any tensor of the file: ParameterBytes::causalFrontier.
+  std::optional<ParameterBytes::Frontier> causalFrontier(const TensorInfo &info) const;
   /// The initializer's value, through its tie.
   Result<mlir::Value> read(const std::string &name, mlir::Location loc);
   /// The value of a tensor whose bytes stay in the file.

@@ -8,6 +8,8 @@
 
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 
+#include <numeric>
+
 using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
@@ -144,12 +146,49 @@ Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &t
   auto info = inspect(tensor, what);
   if (!info.ok())
     return info.error();
-  if (info->elements > options.limits.foldedElements || (&scope == &modelScope && parameters.isParameter(tensor)))
+  if (&scope == &modelScope && parameters.isParameter(tensor))
     return parameters.store(*info, stored, loc);
+  if (info->elements > options.limits.foldedElements) {
+    auto frontier = parameters.causalFrontier(*info);
+    return frontier ? makeFrontier(std::move(*frontier), info->dims, loc) : parameters.store(*info, stored, loc);
+  }
   auto values = read(*info, what);
   if (!values.ok())
     return values.error();
   return constants.make(std::move(*values), loc);
+}
+
+/// A causal mask as arithmetic of two ranges, one that hides nothing as its number: exporters write one for each layer,
+/// and a batch of each.
+Result<Value> Importer::makeFrontier(ParameterBytes::Frontier frontier, llvm::ArrayRef<int64_t> dims, Location loc) {
+  if (!frontier.dropped) {
+    frontier.kept.dims.assign(dims.begin(), dims.end());
+    frontier.kept.splat = true;
+    return constants.make(std::move(frontier.kept), loc);
+  }
+  const int64_t rows = dims[dims.size() - 2], columns = dims.back();
+  auto range = [&](int64_t first, llvm::SmallVector<int64_t, 6> shape) {
+    HostTensor numbers;
+    numbers.dims = std::move(shape);
+    numbers.allocate();
+    std::iota(numbers.ints.begin(), numbers.ints.end(), first);
+    return constants.make(std::move(numbers), loc);
+  };
+  Value column = range(0, {columns}), row = range(columns - rows, {rows, 1});
+  auto apply = [&](StringRef name, ValueRange operands, NamedAttrList attributes = {}) -> Result<Value> {
+    auto results = makeOp(name, operands, attributes, loc);
+    return results.ok() ? Result<Value>((*results)[0]) : results.error();
+  };
+  auto value = apply(graph::LessEqualOp::getOperationName(), {column, row});
+  if (value.ok() && frontier.kept.dtype != DType::boolean)
+    value = apply(graph::SelectOp::getOperationName(), {*value, constants.make(std::move(frontier.kept), loc),
+                                                        constants.make(std::move(*frontier.dropped), loc)});
+  else if (value.ok() && frontier.kept.intAt(0) == 0)
+    value = apply(graph::NotOp::getOperationName(), *value);
+  if (value.ok() && dims.size() > 2)
+    value = apply(graph::ExpandOp::getOperationName(), *value,
+                  NamedAttrList(builder.getNamedAttr("shape", builder.getDenseI64ArrayAttr(dims))));
+  return value;
 }
 
 //===-- operations -------------------------------------------------------------===//

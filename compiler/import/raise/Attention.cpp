@@ -39,33 +39,54 @@ bool mayBeAdded(Value mask, Value scores) {
 /// What stands between the scores and the softmax.
 struct Masked {
   Scores scores;
-  llvm::SmallVector<Value, 2> masks; ///< float, added one after the other, or one of bool
-  bool drop = false;                 ///< bool: true means masked out
+  Value condition;                   ///< bool
+  bool drop = false;                 ///< where it is true, not where it is false
+  llvm::SmallVector<Value, 2> added; ///< without a condition: float, one after the other
 };
+
+/// Scores where a condition holds, or does not, -inf elsewhere. Rows that are masked as a whole would be NaN here and
+/// are zeros in the attention op; of another low number they would be averages, so that there may be none.
+std::optional<Masked> matchSelected(SelectOp select) {
+  Value condition = select.getCondition();
+  for (bool drop : {false, true}) {
+    Value kept = drop ? select.getRhs() : select.getLhs(), other = drop ? select.getLhs() : select.getRhs();
+    auto scores = matchScores(kept);
+    auto low = splatOf(other);
+    if (!scores || !sameType(kept, select.getResult()) || !low)
+      continue;
+    auto dims = dimsOf(kept).take_back(2);
+    if (*low == -INFINITY || (!drop && *low < -1e30 && everyRowKeepsOne(condition, dims[0], dims[1])))
+      return Masked{*scores, condition, drop, {}};
+  }
+  return std::nullopt;
+}
+
+/// Does `mask` hide nothing of `scores` that their condition does not hide?
+bool hidesNoMore(Value mask, const Masked &masked, Value scores) {
+  auto dims = dimsOf(scores).take_back(2);
+  return hidesNothing(mask) ||
+         (!masked.drop && isCausalMask(mask, dims[0], dims[1]) && isCausalMask(masked.condition, dims[0], dims[1]));
+}
+
 /// `most`: additions that are looked through.
 std::optional<Masked> matchMasked(Value value, int most = 2) {
   if (auto scores = matchScores(value))
-    return Masked{*scores, {}};
+    return Masked{*scores, {}, false, {}};
+  if (auto select = value.getDefiningOp<SelectOp>())
+    return matchSelected(select);
   std::optional<Masked> found;
-  if (auto add = value.getDefiningOp<AddOp>(); add && most > 0) {
+  if (auto add = value.getDefiningOp<AddOp>(); add && most > 0)
     eitherOrder(add, [&](Value a, Value mask) {
       if (!sameType(a, value) || !mayBeAdded(mask, a))
         return false;
       // T5 adds a table of positions, then what hides padding. A condition is not added to.
-      found = a.getDefiningOp<SelectOp>() ? std::nullopt : matchMasked(a, most - 1);
-      if (found)
-        found->masks.push_back(mask);
+      found = matchMasked(a, most - 1);
+      if (found && !found->condition)
+        found->added.push_back(mask);
+      else if (found && !hidesNoMore(mask, *found, a))
+        found.reset();
       return found.has_value();
     });
-  } else if (auto select = value.getDefiningOp<SelectOp>()) {
-    // Fully masked rows would be NaN here and are zeros in the attention op.
-    for (bool drop : {false, true}) {
-      Value kept = drop ? select.getRhs() : select.getLhs(), other = drop ? select.getLhs() : select.getRhs();
-      auto scores = matchScores(kept);
-      if (scores && sameType(kept, value) && splatOf(other) == -INFINITY)
-        return Masked{*scores, {select.getCondition()}, drop};
-    }
-  }
   return found;
 }
 
@@ -92,30 +113,43 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
         dimsOf(query).take_front(2) != dimsOf(value).take_front(2))
       return failure();
 
-    llvm::SmallVector<int64_t, 4> full(dimsOf(softmax.getResult()));
-    llvm::SmallVectorImpl<Value> &masks = masked->masks;
-    if (!llvm::all_of(masks, [&](Value mask) { return broadcastsTo(mask, full); }))
+    auto mask = maskOf(*masked, dimsOf(softmax.getResult()), rewriter);
+    if (!mask)
       return failure();
-    // Beside another mask it stays: rows that both hide as a whole average what they would.
-    bool causal = masks.size() == 1 && !masked->drop && isCausalMask(masks[0], full[2], full[3]);
-    if (causal)
-      masks.clear();
-    Value mask = masks.empty() ? Value() : masks[0];
-    for (Value other : llvm::drop_begin(masks, masks.empty() ? 0 : 1))
-      mask = rewriter.create<AddOp>(op.getLoc(), mask, other);
-    if (mask) {
-      llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
-      shape.insert(shape.begin(), 4 - shape.size(), 1);
-      mask = rewriter.create<ReshapeOp>(op.getLoc(), mask, shape);
-      if (masked->drop)
-        mask = rewriter.create<NotOp>(op.getLoc(), mask);
-    }
-    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
-                                                  causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
-                                                  dropout ? dropout.getRatioAttr() : FloatAttr(),
-                                                  dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
+    auto attention = rewriter.create<AttentionOp>(
+        op.getLoc(), query, key, value, mask->value, rewriter.getF64FloatAttr(scale),
+        mask->causal ? rewriter.getUnitAttr() : mlir::UnitAttr(), dropout ? dropout.getRatioAttr() : FloatAttr(),
+        dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
     rewriter.replaceOp(op, attention.getResult());
     return success();
+  }
+
+  struct Mask {
+    Value value; ///< of rank 4, or null
+    bool causal = false;
+  };
+  /// Of scores of shape `full`; nothing where one of them has another shape.
+  static std::optional<Mask> maskOf(Masked &masked, llvm::ArrayRef<int64_t> full, PatternRewriter &rewriter) {
+    llvm::SmallVector<Value, 2> masks = masked.condition ? llvm::SmallVector<Value, 2>{masked.condition} : masked.added;
+    if (!masked.drop)
+      llvm::erase_if(masks, hidesNothing);
+    if (!llvm::all_of(masks, [&](Value mask) { return broadcastsTo(mask, full); }))
+      return std::nullopt;
+    if (masks.empty())
+      return Mask{};
+    // Beside another mask it stays: rows that both hide as a whole average what they would.
+    if (masks.size() == 1 && !masked.drop && isCausalMask(masks[0], full[2], full[3]))
+      return Mask{{}, true};
+    Location loc = masked.scores.product.getLoc();
+    Value mask = masks[0];
+    for (Value other : llvm::drop_begin(masks))
+      mask = rewriter.create<AddOp>(loc, mask, other);
+    llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
+    shape.insert(shape.begin(), 4 - shape.size(), 1);
+    mask = rewriter.create<ReshapeOp>(loc, mask, shape);
+    if (masked.drop)
+      mask = rewriter.create<NotOp>(loc, mask);
+    return Mask{mask};
   }
 
   static bool broadcastsTo(Value mask, llvm::ArrayRef<int64_t> full) {
@@ -130,19 +164,24 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// attention(q * c, k) is attention(q, k) with scale * c, also where a transpose stands behind the multiplication.
+/// attention(q * c, k) is attention(q, k) with scale * c, also where a transpose or a reshape stands behind the
+/// multiplication.
 struct AbsorbScale : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     for (OpOperand *operand : {&op.getQueryMutable(), &op.getKeyMutable()}) {
-      auto transpose = operand->get().getDefiningOp<TransposeOp>();
-      Value scaled = transpose ? transpose.getInput() : operand->get();
+      Operation *moved = operand->get().getDefiningOp();
+      if (!isa_and_nonnull<TransposeOp, ReshapeOp>(moved))
+        moved = nullptr;
+      Value scaled = moved ? moved->getOperand(0) : operand->get();
       double scale = 1;
       Value plain = unscaled(scaled, scale);
       if (plain == scaled)
         continue;
-      if (transpose)
-        plain = rewriter.create<TransposeOp>(transpose.getLoc(), plain, transpose.getPermutation());
+      if (auto transpose = dyn_cast_or_null<TransposeOp>(moved))
+        plain = rewriter.create<TransposeOp>(moved->getLoc(), plain, transpose.getPermutation());
+      else if (moved)
+        plain = rewriter.create<ReshapeOp>(moved->getLoc(), plain, dimsOf(operand->get()));
       rewriter.modifyOpInPlace(op, [&] {
         operand->set(plain);
         op.setScale(llvm::APFloat(op.getScale().convertToDouble() * scale));
@@ -153,16 +192,18 @@ struct AbsorbScale : OpRewritePattern<AttentionOp> {
   }
 };
 
-/// A mask that is known to be causal becomes the flag; one of -inf and 0 becomes a bool.
+/// A mask that is known to be causal becomes the flag, one that hides nothing goes; one of -inf and 0 becomes a bool.
 struct SimplifyMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
     Value mask = op.getMask();
     if (!mask)
       return failure();
-    if (!op.getCausal() && isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2])) {
+    const bool isCausal = isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2]);
+    if (hidesNothing(mask) || (isCausal && !op.getCausal())) {
       rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(),
-                                               op.getScaleAttr(), /*causal=*/rewriter.getUnitAttr(),
+                                               op.getScaleAttr(),
+                                               isCausal ? rewriter.getUnitAttr() : op.getCausalAttr(),
                                                op.getDropoutAttr(), op.getDropoutIdAttr(), ViewsAttr());
       return success();
     }
@@ -206,7 +247,53 @@ struct GroupQueries : OpRewritePattern<AttentionOp> {
   }
 };
 
+/// Are these probabilities of an attention: a softmax of a product's rows, which a product takes?
+bool isAttention(SoftmaxOp op) {
+  auto reaches = [](Value value, auto &&self) -> bool {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return isa<MatmulOp>(user) ? user->getOperand(0) == value
+                                 : isa<DropoutOp, ReshapeOp>(user) && self(user->getResult(0), self);
+    });
+  };
+  Value scores = op.getInput();
+  for (int depth = 0; depth < 8; ++depth) {
+    Operation *maker = scores.getDefiningOp();
+    if (isa_and_nonnull<MatmulOp>(maker))
+      return tensorOf(scores).getRank() > 2 && reaches(op.getResult(), reaches);
+    if (!isa_and_nonnull<AddOp, MulOp, DivOp, SelectOp, ReshapeOp>(maker))
+      return false;
+    auto larger = llvm::find_if(maker->getOperands(), [&](Value operand) {
+      return tensorOf(operand).getNumElements() == tensorOf(scores).getNumElements() && operand.getDefiningOp() &&
+             isa<FloatType>(tensorOf(operand).getElementType());
+    });
+    if (larger == maker->operand_end())
+      return false;
+    scores = *larger;
+  }
+  return false;
+}
+
 } // namespace
+
+void zc::importer::remarkOnScores(ProgramOp program) {
+  constexpr int64_t kWorthSaying = int64_t(8) << 20; // elements
+  SoftmaxOp first;
+  int64_t elements = 0, count = 0;
+  for (auto softmax : program.getBlock().getOps<SoftmaxOp>())
+    if (isAttention(softmax)) {
+      first = first ? first : softmax;
+      elements += tensorOf(softmax.getResult()).getNumElements();
+      ++count;
+    }
+  if (elements < kWorthSaying)
+    return;
+  InFlightDiagnostic remark = first.emitRemark("attention is computed with its scores in memory, ")
+                              << tensorOf(first.getResult()) << (count > 1 ? " here" : "");
+  if (count > 1)
+    remark << ", in " << count << " places";
+  remark.attachNote() << "its form is none that is known, or something else uses its probabilities";
+  remark.attachNote() << "help: scaled_dot_product_attention, or need_weights=False, exports a form that is";
+}
 
 void zc::importer::addAttentionPatterns(RewritePatternSet &patterns) {
   patterns.add<RaiseAttention, AbsorbScale, SimplifyMask, GroupQueries>(patterns.getContext());

@@ -16,8 +16,12 @@ void addLinearPatterns(mlir::RewritePatternSet &patterns);
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
 void addSoftmaxPatterns(mlir::RewritePatternSet &patterns);
+void addHeadPatterns(mlir::RewritePatternSet &patterns);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);
 void addRotationPatterns(mlir::RewritePatternSet &patterns);
+
+/// Afterwards: that attention keeps its scores, where these are large and its form was not recognised.
+void remarkOnScores(graph::ProgramOp program);
 
 } // namespace zc::importer

@@ -18,11 +18,13 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addActivationPatterns(patterns);
     zc::importer::addNormPatterns(patterns);
     zc::importer::addSoftmaxPatterns(patterns);
+    zc::importer::addHeadPatterns(patterns);
     zc::importer::addAttentionPatterns(patterns);
     zc::importer::addLossPatterns(patterns);
     zc::importer::addRotationPatterns(patterns);
     if (failed(zc::graph::rewriteGreedily(getOperation(), std::move(patterns), /*maxSweeps=*/64)))
-      getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
+      return getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
+    getOperation().walk(zc::importer::remarkOnScores);
   }
 };
 

@@ -7,17 +7,65 @@ using namespace zc::importer;
 
 namespace {
 
-/// transpose(transpose(x)) is one transpose.
-struct ComposeTransposes : OpRewritePattern<TransposeOp> {
+/// Which dimensions of `to` each dimension of `from` is split into, from the right, so that ones belong to what leads;
+/// nothing where a dimension of `from` is no product of neighbours.
+std::optional<llvm::SmallVector<llvm::SmallVector<int64_t, 2>>> splitDims(llvm::ArrayRef<int64_t> from,
+                                                                          llvm::ArrayRef<int64_t> to) {
+  llvm::SmallVector<llvm::SmallVector<int64_t, 2>> parts(from.size());
+  for (size_t d = from.size(); d-- > 0;) {
+    int64_t left = from[d];
+    do {
+      if (to.empty() || to.back() == 0 || left % to.back() != 0)
+        return std::nullopt;
+      parts[d].insert(parts[d].begin(), to.back());
+      left /= to.back();
+      to = to.drop_back();
+    } while (left != 1);
+  }
+  if (parts.empty() || llvm::any_of(to, [](int64_t dim) { return dim != 1; }))
+    return std::nullopt;
+  parts[0].insert(parts[0].begin(), to.begin(), to.end());
+  return parts;
+}
+
+bool isOneNumber(Value value) { return splatOf(value) && tensorOf(value).getNumElements() == 1; }
+
+/// Do only products of matrices use `value`, or what a number makes of it?
+bool isForProducts(Value value, bool scaled = false) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<MatmulOp>(user))
+      return true;
+    return !scaled && isa<MulOp>(user) && llvm::any_of(user->getOperands(), isOneNumber) &&
+           isForProducts(user->getResult(0), /*scaled=*/true);
+  });
+}
+
+/// A reshape that splits dimensions of transpose(reshape(x)) splits those of x, so that the transpose meets the matmul
+/// and heads are dimensions of their own: torch.export writes the keys of an attention with them joined,
+/// [B, H, L, D] -> [B H, L, D] -> [B H, D, L] -> [B, H, D, L].
+struct SplitBeforeTranspose : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().getDefiningOp<TransposeOp>();
-    if (!inner)
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getInput().getDefiningOp<TransposeOp>();
+    auto joined = transpose ? transpose.getInput().getDefiningOp<ReshapeOp>() : ReshapeOp();
+    bool isWanted = joined && transpose->hasOneUse() && isForProducts(op.getResult());
+    auto parts = isWanted ? splitDims(dimsOf(transpose), dimsOf(op)) : std::nullopt;
+    if (!parts)
       return failure();
-    llvm::SmallVector<int64_t> permutation;
-    for (int64_t d : op.getPermutation())
-      permutation.push_back(inner.getPermutation()[d]);
-    rewriter.replaceOpWithNewOp<TransposeOp>(op, inner.getInput(), permutation);
+    // Of each dimension of the transpose's input, its parts; where they stand in the result.
+    llvm::SmallVector<int64_t> shape, permutation, starts(parts->size());
+    llvm::SmallVector<size_t> placeOf(parts->size());
+    for (auto [place, dim] : llvm::enumerate(transpose.getPermutation()))
+      placeOf[dim] = place;
+    for (auto [dim, place] : llvm::enumerate(placeOf)) {
+      starts[place] = shape.size();
+      llvm::append_range(shape, (*parts)[place]);
+    }
+    for (auto [place, split] : llvm::enumerate(*parts))
+      for (size_t part = 0; part < split.size(); ++part)
+        permutation.push_back(starts[place] + part);
+    Value split = rewriter.create<ReshapeOp>(joined.getLoc(), joined.getInput(), shape);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, split, permutation);
     return success();
   }
 };
@@ -26,12 +74,11 @@ struct ComposeTransposes : OpRewritePattern<TransposeOp> {
 struct SinkTransposeBelowScale : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op, PatternRewriter &rewriter) const override {
-    bool onlyProducts = llvm::all_of(op->getUsers(), [](Operation *user) { return isa<MatmulOp>(user); });
-    if (op->use_empty() || !onlyProducts)
+    if (!isForProducts(op.getResult(), /*scaled=*/true))
       return failure();
     bool done = eitherOrder(op, [&](Value x, Value c) {
       auto transpose = x.getDefiningOp<TransposeOp>();
-      if (!transpose || !splatOf(c) || tensorOf(c).getNumElements() != 1 || !sameType(x, op.getResult()))
+      if (!transpose || !isOneNumber(c) || !sameType(x, op.getResult()))
         return false;
       auto scaled = rewriter.create<MulOp>(op.getLoc(), transpose.getInput(), c);
       rewriter.replaceOpWithNewOp<TransposeOp>(op, scaled, transpose.getPermutation());
@@ -90,6 +137,6 @@ struct DropNotInSelect : OpRewritePattern<SelectOp> {
 } // namespace
 
 void zc::importer::addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<ComposeTransposes, SinkTransposeBelowScale, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(
+  patterns.add<SplitBeforeTranspose, SinkTransposeBelowScale, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(
       patterns.getContext());
 }

@@ -189,3 +189,183 @@ graph.program @micro phase = micro inputs = ["bias", "k", "v"] {
   %y2 = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %y, %y2, %d : tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x3xf32>
 }
+
+// -----
+
+// torch.export's sdpa: keys are transposed with their heads joined, a causal mask of each sample.
+// CHECK-LABEL: inputs = ["joined", "k", "v"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>)
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]] {causal, scale = 2.500000e-01 : f64}
+graph.program @micro phase = micro inputs = ["joined", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %half = graph.constant dense<0.5> : tensor<1xf32>
+  %mask = graph.constant dense<[[[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]],
+      [[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]]]> : tensor<2x1x3x3xf32>
+  %j = graph.reshape %k {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %t = graph.transpose %j {permutation = array<i64: 0, 2, 1>} : (tensor<8x3x8xf32>) -> tensor<8x8x3xf32>
+  %h = graph.reshape %t {shape = array<i64: 2, 4, 8, 3>} : (tensor<8x8x3xf32>) -> tensor<2x4x8x3xf32>
+  %ks = graph.mul %h, %half : (tensor<2x4x8x3xf32>, tensor<1xf32>) -> tensor<2x4x8x3xf32>
+  %qs = graph.mul %q, %half : (tensor<2x4x3x8xf32>, tensor<1xf32>) -> tensor<2x4x3x8xf32>
+  %s = graph.matmul %qs, %ks : (tensor<2x4x3x8xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// The same of heads that were repeated before, and a mask that hides nothing.
+// CHECK-LABEL: inputs = ["repeated", "k", "v"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x2x3x8xf32>, %[[V:.*]]: tensor<2x2x3x8xf32>)
+// CHECK: graph.attention %[[Q]], %[[K]], %[[V]] {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["repeated", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x2x3x8xf32>, %v: tensor<2x2x3x8xf32>):
+  %mask = graph.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %k1 = graph.reshape %k {shape = array<i64: 2, 2, 1, 3, 8>} : (tensor<2x2x3x8xf32>) -> tensor<2x2x1x3x8xf32>
+  %k2 = graph.expand %k1 {shape = array<i64: 2, 2, 2, 3, 8>} : (tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x8xf32>
+  %j = graph.reshape %k2 {shape = array<i64: 8, 3, 8>} : (tensor<2x2x2x3x8xf32>) -> tensor<8x3x8xf32>
+  %t = graph.transpose %j {permutation = array<i64: 0, 2, 1>} : (tensor<8x3x8xf32>) -> tensor<8x8x3xf32>
+  %h = graph.reshape %t {shape = array<i64: 2, 4, 8, 3>} : (tensor<8x8x3xf32>) -> tensor<2x4x8x3xf32>
+  %v1 = graph.reshape %v {shape = array<i64: 2, 2, 1, 3, 8>} : (tensor<2x2x3x8xf32>) -> tensor<2x2x1x3x8xf32>
+  %v2 = graph.expand %v1 {shape = array<i64: 2, 2, 2, 3, 8>} : (tensor<2x2x1x3x8xf32>) -> tensor<2x2x2x3x8xf32>
+  %v3 = graph.reshape %v2 {shape = array<i64: 2, 4, 3, 8>} : (tensor<2x2x2x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s = graph.matmul %q, %h : (tensor<2x4x3x8xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v3 : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Neighbours of a larger table: GPT-2's buffer for the longest text.
+// CHECK-LABEL: inputs = ["sliced", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["sliced", "k", "v"] {
+^bb0(%q: tensor<2x4x2x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %rows = graph.constant dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>
+  %columns = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %all = graph.less_equal %columns, %rows : (tensor<4xi64>, tensor<4x1xi64>) -> tensor<4x4xi1>
+  %le = graph.slice %all {offsets = array<i64: 1, 0>, sizes = array<i64: 2, 3>, strides = array<i64: 1, 1>} : (tensor<4x4xi1>) -> tensor<2x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x2x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x2x3xf32>
+  %a = graph.select %le, %s, %low : (tensor<2x3xi1>, tensor<2x4x2x3xf32>, tensor<f32>) -> tensor<2x4x2x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x2x3xf32>) -> tensor<2x4x2x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x2x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x2x8xf32>
+  graph.return %y : tensor<2x4x2x8xf32>
+}
+
+// -----
+
+// One row too late is not causal.
+// CHECK-LABEL: inputs = ["shifted", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["shifted", "k", "v"] {
+^bb0(%q: tensor<2x4x2x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %rows = graph.constant dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>
+  %columns = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %all = graph.less_equal %columns, %rows : (tensor<4xi64>, tensor<4x1xi64>) -> tensor<4x4xi1>
+  %le = graph.slice %all {offsets = array<i64: 0, 0>, sizes = array<i64: 2, 3>, strides = array<i64: 1, 1>} : (tensor<4x4xi1>) -> tensor<2x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x2x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x2x3xf32>
+  %a = graph.select %le, %s, %low : (tensor<2x3xi1>, tensor<2x4x2x3xf32>, tensor<f32>) -> tensor<2x4x2x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x2x3xf32>) -> tensor<2x4x2x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x2x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x2x8xf32>
+  graph.return %y : tensor<2x4x2x8xf32>
+}
+
+// -----
+
+// BLOOM: products of matrices, a softmax of heads, dropout of its result; the bias of positions is of each head.
+// CHECK-LABEL: inputs = ["bloom", "k", "v", "alibi"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>, %[[A:.*]]: tensor<8x1x3xf32>)
+// CHECK: %[[M:.*]] = graph.reshape %[[A]] {shape = array<i64: 2, 4, 1, 3>}
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]], %[[M]] {dropout = 1.000000e-01 : f64, dropout_id = 0 : i64, scale = 5.000000e-01 : f64}
+// CHECK: graph.reshape %[[Y]] {shape = array<i64: 8, 3, 8>}
+graph.program @micro phase = micro inputs = ["bloom", "k", "v", "alibi"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %alibi: tensor<8x1x3xf32>):
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %qj = graph.reshape %q {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %kj = graph.reshape %k {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %vj = graph.reshape %v {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %kt = graph.transpose %kj {permutation = array<i64: 0, 2, 1>} : (tensor<8x3x8xf32>) -> tensor<8x8x3xf32>
+  %s = graph.matmul %qj, %kt : (tensor<8x3x8xf32>, tensor<8x8x3xf32>) -> tensor<8x3x3xf32>
+  %m = graph.mul %s, %half : (tensor<8x3x3xf32>, tensor<f32>) -> tensor<8x3x3xf32>
+  %b = graph.add %alibi, %m : (tensor<8x1x3xf32>, tensor<8x3x3xf32>) -> tensor<8x3x3xf32>
+  %h = graph.reshape %b {shape = array<i64: 2, 4, 3, 3>} : (tensor<8x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %h {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %d, %dm = graph.dropout %p {ratio = 0.1 : f64, id = 0 : i64} : (tensor<2x4x3x3xf32>) -> (tensor<2x4x3x3xf32>, tensor<2x4x3x3xi1>)
+  %j = graph.reshape %d {shape = array<i64: 8, 3, 3>} : (tensor<2x4x3x3xf32>) -> tensor<8x3x3xf32>
+  %y = graph.matmul %j, %vj : (tensor<8x3x3xf32>, tensor<8x3x8xf32>) -> tensor<8x3x8xf32>
+  graph.return %y : tensor<8x3x8xf32>
+}
+
+// -----
+
+// nn.MultiheadAttention that returns its weights: nobody knows how many heads there are.
+// CHECK-LABEL: inputs = ["bmm", "k", "v"]
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, dropout = 1.000000e-01 : f64, dropout_id = 0 : i64, scale = 5.000000e-01 : f64} : (tensor<8x1x3x8xf32>,
+// CHECK: graph.reshape %[[Y]] {shape = array<i64: 8, 3, 8>}
+graph.program @micro phase = micro inputs = ["bmm", "k", "v"] {
+^bb0(%q: tensor<8x3x8xf32>, %k: tensor<8x3x8xf32>, %v: tensor<8x3x8xf32>):
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %mask = graph.constant dense<[[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]]> : tensor<1x3x3xf32>
+  %qs = graph.mul %q, %half : (tensor<8x3x8xf32>, tensor<f32>) -> tensor<8x3x8xf32>
+  %s = graph.matmul %qs, %k {trans_rhs} : (tensor<8x3x8xf32>, tensor<8x3x8xf32>) -> tensor<8x3x3xf32>
+  %b = graph.add %mask, %s : (tensor<1x3x3xf32>, tensor<8x3x3xf32>) -> tensor<8x3x3xf32>
+  %p = graph.softmax %b {axis = 2 : i64} : (tensor<8x3x3xf32>) -> tensor<8x3x3xf32>
+  %d, %dm = graph.dropout %p {ratio = 0.1 : f64, id = 0 : i64} : (tensor<8x3x3xf32>) -> (tensor<8x3x3xf32>, tensor<8x3x3xi1>)
+  %y = graph.matmul %d, %v : (tensor<8x3x3xf32>, tensor<8x3x8xf32>) -> tensor<8x3x8xf32>
+  graph.return %y : tensor<8x3x8xf32>
+}
+
+// -----
+
+// transformers 5: positions of each sample, and that all are of one document; GPT-Neo's condition before it.
+// CHECK-LABEL: inputs = ["positions", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["positions", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %true = graph.constant dense<true> : tensor<2x1x3x3xi1>
+  %table = graph.constant dense<[[true, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %columns = graph.constant dense<[[[[0, 1, 2]]], [[[0, 1, 2]]]]> : tensor<2x1x1x3xi64>
+  %rows = graph.constant dense<[[[[0], [1], [2]]], [[[0], [1], [2]]]]> : tensor<2x1x3x1xi64>
+  %le = graph.less_equal %columns, %rows : (tensor<2x1x1x3xi64>, tensor<2x1x3x1xi64>) -> tensor<2x1x3x3xi1>
+  %and = graph.and %true, %le : (tensor<2x1x3x3xi1>, tensor<2x1x3x3xi1>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %and, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %c = graph.select %table, %s, %low : (tensor<3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %c, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Positions of two samples that count from different numbers are none; a row that a condition hides as a whole is an average.
+// CHECK-LABEL: inputs = ["packed", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {scale = 1.000000e+00 : f64}
+// CHECK: graph.softmax
+graph.program @micro phase = micro inputs = ["packed", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %table = graph.constant dense<[[false, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %columns = graph.constant dense<[[[[0, 1, 2]]], [[[0, 1, 2]]]]> : tensor<2x1x1x3xi64>
+  %rows = graph.constant dense<[[[[0], [1], [2]]], [[[1], [2], [3]]]]> : tensor<2x1x3x1xi64>
+  %le = graph.less_equal %columns, %rows : (tensor<2x1x1x3xi64>, tensor<2x1x3x1xi64>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %le, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %c = graph.select %table, %s2, %low : (tensor<3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %c {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
