@@ -1,6 +1,8 @@
 //===- Attention.cpp - scaled dot-product attention -------------------------------===//
 #include "compiler/import/raise/Mask.h"
-#include "compiler/import/raise/Match.h"
+#include "compiler/import/raise/Scores.h"
+
+#include <numeric>
 
 using namespace mlir;
 using namespace zc::graph;
@@ -8,160 +10,89 @@ using namespace zc::importer;
 
 namespace {
 
-/// The one value under constant factors; the factors go to `scale`.
-Value unscaled(Value value, double &scale) {
-  Factors factors = factorsOf(value);
-  if (factors.values.size() != 1 || !sameType(factors.values[0], value))
+/// [B, G, H, S, D] -> [B G, H, S, D]: `value` broadcasts to `full`, all but whose last three dimensions become one. Of
+/// a value that is the same along all of these, one stays.
+Value joinBatches(Value value, Dims full, PatternRewriter &rewriter) {
+  const size_t rank = full.size(), leading = rank - 3;
+  Dims dims = dimsOf(value);
+  if (rank == 4)
     return value;
-  scale *= factors.scalar;
-  return factors.values[0];
-}
-
-/// scale * q k^T
-struct Scores {
-  MatmulOp product;
-  double scale = 1;
-};
-std::optional<Scores> matchScores(Value value) {
-  Scores scores;
-  scores.product = unscaled(value, scores.scale).getDefiningOp<MatmulOp>();
-  if (!scores.product || scores.product.getTransLhs() || !scores.product.getTransRhs() || scores.product.getBias())
-    return std::nullopt;
-  return scores;
-}
-
-/// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
-bool mayBeAdded(Value mask, Value scores) {
-  return AttentionGradOp::hasMaskGradient(tensorOf(mask), dimsOf(scores).take_back(2)) ||
-         !dependsOnFloatParameter(mask);
-}
-
-/// What stands between the scores and the softmax.
-struct Masked {
-  Scores scores;
-  Value condition;                   ///< bool
-  bool drop = false;                 ///< where it is true, not where it is false
-  llvm::SmallVector<Value, 2> added; ///< without a condition: float, one after the other
-};
-
-/// Scores where a condition holds, or does not, -inf elsewhere. Rows that are masked as a whole would be NaN here and
-/// are zeros in the attention op; of another low number they would be averages, so that there may be none.
-std::optional<Masked> matchSelected(SelectOp select) {
-  Value condition = select.getCondition();
-  for (bool drop : {false, true}) {
-    Value kept = drop ? select.getRhs() : select.getLhs(), other = drop ? select.getLhs() : select.getRhs();
-    auto scores = matchScores(kept);
-    auto low = splatOf(other);
-    if (!scores || !sameType(kept, select.getResult()) || !low)
-      continue;
-    auto dims = dimsOf(kept).take_back(2);
-    if (*low == -INFINITY || (!drop && *low < -1e30 && everyRowKeepsOne(condition, dims[0], dims[1])))
-      return Masked{*scores, condition, drop, {}};
+  llvm::SmallVector<int64_t> shape(dims);
+  if (llvm::any_of(dims.take_front(leading), [](int64_t d) { return d != 1; })) {
+    llvm::copy(full.take_front(leading), shape.begin());
+    if (Dims(shape) != dims)
+      value = rewriter.create<ExpandOp>(value.getLoc(), value, shape);
   }
-  return std::nullopt;
+  int64_t batch = std::accumulate(shape.begin(), shape.begin() + leading, int64_t(1), std::multiplies<>());
+  shape.erase(shape.begin(), shape.begin() + leading);
+  shape.insert(shape.begin(), batch);
+  return rewriter.create<ReshapeOp>(value.getLoc(), value, shape);
 }
 
-/// Does `mask` hide nothing of `scores` that their condition does not hide?
-bool hidesNoMore(Value mask, const Masked &masked, Value scores) {
-  auto dims = dimsOf(scores).take_back(2);
-  return hidesNothing(mask) ||
-         (!masked.drop && isCausalMask(mask, dims[0], dims[1]) && isCausalMask(masked.condition, dims[0], dims[1]));
-}
-
-/// `most`: additions that are looked through.
-std::optional<Masked> matchMasked(Value value, int most = 2) {
-  if (auto scores = matchScores(value))
-    return Masked{*scores, {}, false, {}};
-  if (auto select = value.getDefiningOp<SelectOp>())
-    return matchSelected(select);
-  std::optional<Masked> found;
-  if (auto add = value.getDefiningOp<AddOp>(); add && most > 0)
-    eitherOrder(add, [&](Value a, Value mask) {
-      if (!sameType(a, value) || !mayBeAdded(mask, a))
-        return false;
-      // T5 adds a table of positions, then what hides padding. A condition is not added to.
-      found = matchMasked(a, most - 1);
-      if (found && !found->condition)
-        found->added.push_back(mask);
-      else if (found && !hidesNoMore(mask, *found, a))
-        found.reset();
-      return found.has_value();
-    });
-  return found;
+/// One operand of the scores' product as attention takes it, [B, H, S, D]: times `factors`, constants go to `scale`.
+Value rowsOf(Value value, bool isTransposed, llvm::ArrayRef<Value> factors, double &scale, PatternRewriter &rewriter) {
+  value = unscaled(value, scale);
+  if (isTransposed) {
+    auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, tensorOf(value).getRank()));
+    std::swap(permutation.end()[-1], permutation.end()[-2]);
+    value = rewriter.create<TransposeOp>(value.getLoc(), value, permutation);
+  }
+  for (Value factor : factors)
+    value = rewriter.create<MulOp>(value.getLoc(), value, factor);
+  return joinBatches(value, dimsOf(value), rewriter);
 }
 
 /// softmax(scores) v, or dropout(softmax(scores)) v
 struct RaiseAttention : OpRewritePattern<MatmulOp> {
-  using OpRewritePattern::OpRewritePattern;
+  /// `turns`: operands that stand transposed are transposed again.
+  RaiseAttention(MLIRContext *context, bool turns) : OpRewritePattern(context), turns(turns) {}
+
   LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
     auto dropout = op.getLhs().getDefiningOp<DropoutOp>();
     if (dropout &&
         (!dropout->hasOneUse() || !dropout.getResult().hasOneUse() || dropout.getRatio().convertToDouble() == 0))
       return failure();
     auto softmax = (dropout ? dropout.getInput() : op.getLhs()).getDefiningOp<SoftmaxOp>();
-    if (!softmax || op.getTransLhs() || op.getTransRhs() || op.getBias() || !softmax->hasOneUse() ||
-        tensorOf(op.getResult()).getRank() != 4 || softmax.getAxis() != 3)
+    if (!softmax || op.getTransLhs() || op.getBias() || !softmax->hasOneUse())
+      return failure();
+    Dims full = dimsOf(softmax.getResult());
+    if (full.size() < 4 || softmax.getAxis() + 1 != full.size())
       return failure();
     auto masked = matchMasked(softmax.getInput());
-    if (!masked)
-      return failure();
-    double scale = masked->scores.scale;
-    Value query = unscaled(masked->scores.product.getLhs(), scale);
-    Value key = unscaled(masked->scores.product.getRhs(), scale), value = op.getRhs();
-    if (tensorOf(query).getRank() != 4 || tensorOf(key).getRank() != 4 || tensorOf(value).getRank() != 4 ||
-        dimsOf(query).take_front(2) != dimsOf(key).take_front(2) ||
-        dimsOf(query).take_front(2) != dimsOf(value).take_front(2))
+    if (!masked || !areHeads(masked->scores.product, op, full) || !masked->broadcastsTo(full))
       return failure();
 
-    auto mask = maskOf(*masked, dimsOf(softmax.getResult()), rewriter);
-    if (!mask)
-      return failure();
-    auto attention = rewriter.create<AttentionOp>(
-        op.getLoc(), query, key, value, mask->value, rewriter.getF64FloatAttr(scale),
-        mask->causal ? rewriter.getUnitAttr() : mlir::UnitAttr(), dropout ? dropout.getRatioAttr() : FloatAttr(),
-        dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
-    rewriter.replaceOp(op, attention.getResult());
+    MatmulOp product = masked->scores.product;
+    double scale = masked->scores.scale, one = 1;
+    Value query = rowsOf(product.getLhs(), product.getTransLhs(), masked->scores.factors, scale, rewriter);
+    Value key = rowsOf(product.getRhs(), !product.getTransRhs(), {}, scale, rewriter);
+    Value value = rowsOf(op.getRhs(), op.getTransRhs(), {}, one, rewriter);
+    bool causal = masked->takeCausal(full);
+    Value mask = masked->buildMask(full.size(), product.getLoc(), rewriter);
+    mask = mask ? joinBatches(mask, full, rewriter) : mask;
+    Value attention = rewriter
+                          .create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
+                                               causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
+                                               dropout ? dropout.getRatioAttr() : FloatAttr(),
+                                               dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr())
+                          .getResult();
+    if (full.size() > 4)
+      attention = rewriter.create<ReshapeOp>(op.getLoc(), attention, dimsOf(op.getResult()));
+    rewriter.replaceOp(op, attention);
     return success();
   }
 
-  struct Mask {
-    Value value; ///< of rank 4, or null
-    bool causal = false;
-  };
-  /// Of scores of shape `full`; nothing where one of them has another shape.
-  static std::optional<Mask> maskOf(Masked &masked, llvm::ArrayRef<int64_t> full, PatternRewriter &rewriter) {
-    llvm::SmallVector<Value, 2> masks = masked.condition ? llvm::SmallVector<Value, 2>{masked.condition} : masked.added;
-    if (!masked.drop)
-      llvm::erase_if(masks, hidesNothing);
-    if (!llvm::all_of(masks, [&](Value mask) { return broadcastsTo(mask, full); }))
-      return std::nullopt;
-    if (masks.empty())
-      return Mask{};
-    // Beside another mask it stays: rows that both hide as a whole average what they would.
-    if (masks.size() == 1 && !masked.drop && isCausalMask(masks[0], full[2], full[3]))
-      return Mask{{}, true};
-    Location loc = masked.scores.product.getLoc();
-    Value mask = masks[0];
-    for (Value other : llvm::drop_begin(masks))
-      mask = rewriter.create<AddOp>(loc, mask, other);
-    llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
-    shape.insert(shape.begin(), 4 - shape.size(), 1);
-    mask = rewriter.create<ReshapeOp>(loc, mask, shape);
-    if (masked.drop)
-      mask = rewriter.create<NotOp>(loc, mask);
-    return Mask{mask};
+  /// Are the operands of one batch, with a head for each of the scores', or keys and values with one for all?
+  bool areHeads(MatmulOp scores, MatmulOp op, Dims full) const {
+    Dims query = dimsOf(scores.getLhs()), key = dimsOf(scores.getRhs()), value = dimsOf(op.getRhs());
+    const size_t rank = full.size();
+    return (turns || (!scores.getTransLhs() && scores.getTransRhs() && !op.getTransRhs())) && query.size() == rank &&
+           key.size() == rank && value.size() == rank && query.drop_back(2) == full.drop_back(2) &&
+           key.drop_back(2) == value.drop_back(2) && key.drop_back(3) == full.drop_back(3) &&
+           (key[rank - 3] == full[rank - 3] || key[rank - 3] == 1);
   }
 
-  static bool broadcastsTo(Value mask, llvm::ArrayRef<int64_t> full) {
-    auto dims = dimsOf(mask);
-    if (dims.size() > 4)
-      return false;
-    full = full.take_back(dims.size());
-    for (size_t d = 0; d < dims.size(); ++d)
-      if (dims[d] != 1 && dims[d] != full[d])
-        return false;
-    return true;
-  }
+  bool turns;
 };
 
 /// attention(q * c, k) is attention(q, k) with scale * c, also where a transpose or a reshape stands behind the
@@ -260,7 +191,7 @@ bool isAttention(SoftmaxOp op) {
     Operation *maker = scores.getDefiningOp();
     if (isa_and_nonnull<MatmulOp>(maker))
       return tensorOf(scores).getRank() > 2 && reaches(op.getResult(), reaches);
-    if (!isa_and_nonnull<AddOp, MulOp, DivOp, SelectOp, ReshapeOp>(maker))
+    if (!isa_and_nonnull<AddOp, MulOp, DivOp, MaxOp, SelectOp, ReshapeOp>(maker))
       return false;
     auto larger = llvm::find_if(maker->getOperands(), [&](Value operand) {
       return tensorOf(operand).getNumElements() == tensorOf(scores).getNumElements() && operand.getDefiningOp() &&
@@ -295,6 +226,7 @@ void zc::importer::remarkOnScores(ProgramOp program) {
   remark.attachNote() << "help: scaled_dot_product_attention, or need_weights=False, exports a form that is";
 }
 
-void zc::importer::addAttentionPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseAttention, AbsorbScale, SimplifyMask, GroupQueries>(patterns.getContext());
+void zc::importer::addAttentionPatterns(RewritePatternSet &patterns, bool turns) {
+  patterns.add<RaiseAttention>(patterns.getContext(), turns);
+  patterns.add<AbsorbScale, SimplifyMask, GroupQueries>(patterns.getContext());
 }

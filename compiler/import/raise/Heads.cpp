@@ -36,7 +36,7 @@ Value splitHeads(PatternRewriter &rewriter, Value value, llvm::ArrayRef<int64_t>
   return reshaped(rewriter, value, shape);
 }
 
-bool isBetweenScoresAndSoftmax(Operation *op) { return isa_and_nonnull<AddOp, MulOp, DivOp, SelectOp>(op); }
+bool isBetweenScoresAndSoftmax(Operation *op) { return isa_and_nonnull<AddOp, MulOp, DivOp, MaxOp, SelectOp>(op); }
 
 /// softmax(product of matrices, scaled and masked)
 bool isOfProduct(Value value, int depth = 4) {

@@ -24,6 +24,27 @@ bool zc::importer::dependsOnFloatParameter(Value value) {
   return false;
 }
 
+static std::optional<HostTensor> constantOf(Value value) {
+  DenseElementsAttr dense;
+  return matchPattern(value, m_Constant(&dense)) ? fromAttribute(dense) : std::nullopt;
+}
+
+bool zc::importer::mayBeLow(Value value) {
+  llvm::SmallVector<Value> pending{value};
+  llvm::DenseSet<Value> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!isa<FloatType>(tensorOf(next).getElementType()) || isa_and_nonnull<ReadOp>(op) || !seen.insert(next).second)
+      continue;
+    auto table = constantOf(next);
+    if (!op || (table && llvm::any_of(table->floats, [](double x) { return !(std::abs(x) < 1e4); })))
+      return true;
+    pending.append(op->operand_begin(), op->operand_end());
+  }
+  return false;
+}
+
 /// The last two dimensions are [queries, keys] (or rows of them).
 static bool endsWith(llvm::ArrayRef<int64_t> dims, int64_t rows, int64_t columns) {
   return dims.size() >= 2 && dims[dims.size() - 2] == rows && dims.back() == columns;
@@ -31,11 +52,6 @@ static bool endsWith(llvm::ArrayRef<int64_t> dims, int64_t rows, int64_t columns
 /// So, and all others are 1.
 static bool hasMaskShape(llvm::ArrayRef<int64_t> dims, int64_t rows, int64_t columns) {
   return endsWith(dims, rows, columns) && llvm::all_of(dims.drop_back(2), [](int64_t d) { return d == 1; });
-}
-
-static std::optional<HostTensor> constantOf(Value value) {
-  DenseElementsAttr dense;
-  return matchPattern(value, m_Constant(&dense)) ? fromAttribute(dense) : std::nullopt;
 }
 
 /// first, first + 1, ... to `count` of them, over and over: the first.
@@ -49,9 +65,10 @@ static std::optional<int64_t> countFrom(Value value, int64_t count) {
   return tensor->intAt(0);
 }
 
-/// What is kept of a matrix of scores: columns j <= row i + diagonal.
+/// What is kept of a matrix of scores: columns j <= row i + diagonal. A bool is true there, or where `keeps` is not.
 struct Frontier {
   int64_t rows, columns, diagonal;
+  bool keeps = true;
 };
 
 /// Every matrix of it: exporters fold the batch in.
@@ -62,22 +79,42 @@ static bool isCausalTable(const HostTensor &table, const Frontier &frontier) {
     for (int64_t j = 0; j < frontier.columns; ++j) {
       bool kept = j <= row % frontier.rows + frontier.diagonal;
       int64_t at = row * frontier.columns + j;
-      bool fits = !table.isFloat() ? (table.intAt(at) != 0) == kept
+      bool fits = !table.isFloat() ? (table.intAt(at) != 0) == (kept == frontier.keeps)
                   : kept           ? table.floatAt(at) == 0
-                                   : table.floatAt(at) < -1e30;
+                                   : isLow(table.floatAt(at));
       if (!fits)
         return false;
     }
   return true;
 }
 
-/// column index <= row index, as ranges that broadcast against each other, for each sample.
-static bool isCausalCompare(LessEqualOp compare, const Frontier &frontier) {
-  auto column = countFrom(compare.getLhs(), frontier.columns), row = countFrom(compare.getRhs(), frontier.rows);
-  auto columns = dimsOf(compare.getLhs());
+/// lhs <= rhs + offset, of integers.
+struct Comparison {
+  Value lhs, rhs;
+  int64_t offset;
+};
+
+/// Also of a difference with a number: row - column >= 0.
+static Comparison comparisonOf(Operation *compare) {
+  Comparison found{compare->getOperand(0), compare->getOperand(1), isa<LessOp>(compare) ? -1 : 0};
+  auto lhs = countFrom(found.lhs, 1), rhs = countFrom(found.rhs, 1);
+  if (auto difference = found.rhs.getDefiningOp<SubOp>(); difference && lhs)
+    return {difference.getRhs(), difference.getLhs(), found.offset - *lhs};
+  if (auto difference = found.lhs.getDefiningOp<SubOp>(); difference && rhs)
+    return {difference.getLhs(), difference.getRhs(), found.offset + *rhs};
+  return found;
+}
+
+/// The index of a column and that of a row, as ranges that broadcast against each other, for each sample.
+static bool isCausalCompare(Operation *compare, const Frontier &frontier) {
+  Comparison read = comparisonOf(compare);
+  // Where what is true is dropped, the row's index stands on the left: the rest is column < row - offset.
+  Value column = frontier.keeps ? read.lhs : read.rhs, row = frontier.keeps ? read.rhs : read.lhs;
+  auto firstColumn = countFrom(column, frontier.columns), firstRow = countFrom(row, frontier.rows);
+  auto columns = dimsOf(column);
   bool isColumn = columns.size() == 1 ? columns[0] == frontier.columns : endsWith(columns, 1, frontier.columns);
-  return column && row && isColumn && endsWith(dimsOf(compare.getRhs()), frontier.rows, 1) &&
-         *row - *column == frontier.diagonal;
+  return firstColumn && firstRow && isColumn && endsWith(dimsOf(row), frontier.rows, 1) &&
+         *firstRow - *firstColumn + (frontier.keeps ? read.offset : -read.offset - 1) == frontier.diagonal;
 }
 
 /// The frontier of the table that `slice` takes neighbours of.
@@ -87,28 +124,47 @@ static std::optional<Frontier> frontierBefore(SliceOp slice, Frontier frontier) 
       llvm::any_of(slice.getStrides().take_back(2), [](int64_t stride) { return stride != 1; }))
     return std::nullopt;
   auto offsets = slice.getOffsets().take_back(2);
-  return Frontier{dims[dims.size() - 2], dims.back(), frontier.diagonal - offsets[0] + offsets[1]};
+  return Frontier{dims[dims.size() - 2], dims.back(), frontier.diagonal - offsets[0] + offsets[1], frontier.keeps};
 }
 
-bool zc::importer::hidesNothing(Value mask) { return splatOf(mask) == 0.0 || isTrue(mask); }
+static bool isFalse(Value value) {
+  SplatElementsAttr splat;
+  return matchPattern(value, m_Constant(&splat)) && splat.getElementType().isInteger(1) && !splat.getSplatValue<bool>();
+}
 
-bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys) {
+bool zc::importer::hidesNothing(Value mask, bool keeps) {
+  return splatOf(mask) == 0.0 || (keeps ? isTrue(mask) : isFalse(mask));
+}
+
+/// The condition of a float mask that is 0 where it holds, or where it does not, and elsewhere low.
+static std::optional<bool> keepsWhere(SelectOp select) {
+  auto lhs = splatOf(select.getLhs()), rhs = splatOf(select.getRhs());
+  if (lhs == 0.0 && rhs && isLow(*rhs))
+    return true;
+  return rhs == 0.0 && lhs && isLow(*lhs) ? std::optional<bool>(false) : std::nullopt;
+}
+
+bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool keeps) {
   if (keys < queries)
     return false;
-  Frontier frontier{queries, keys, keys - queries};
+  Frontier frontier{queries, keys, keys - queries, keeps};
   for (;;) {
     if (auto table = constantOf(mask))
       return isCausalTable(*table, frontier);
     Operation *op = mask.getDefiningOp();
     if (!op)
       return false;
-    if (auto compare = dyn_cast<LessEqualOp>(op))
-      return isCausalCompare(compare, frontier);
+    if (isa<LessEqualOp, LessOp>(op))
+      return isCausalCompare(op, frontier);
     if (auto select = dyn_cast<SelectOp>(op)) {
-      auto kept = splatOf(select.getLhs()), dropped = splatOf(select.getRhs());
-      if (kept != 0.0 || !dropped || !(*dropped < -1e30))
+      auto where = keepsWhere(select);
+      if (!where)
         return false;
+      frontier.keeps = *where;
       mask = select.getCondition();
+    } else if (auto negation = dyn_cast<NotOp>(op)) {
+      frontier.keeps = !frontier.keeps;
+      mask = negation.getInput();
     } else if (auto both = dyn_cast<AndOp>(op); both && (isTrue(both.getLhs()) || isTrue(both.getRhs()))) {
       // No sample has padding. Of the shape of the other one, that of a mask, this is an expand.
       mask = isTrue(both.getLhs()) ? both.getRhs() : both.getLhs();
@@ -129,15 +185,15 @@ bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys) {
   }
 }
 
-bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys) {
-  if (isCausalMask(mask, queries, keys))
+bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys, bool keeps) {
+  if (isCausalMask(mask, queries, keys, keeps))
     return true;
   auto table = constantOf(mask);
   if (!table || table->isFloat() || !endsWith(table->dims, queries, keys))
     return false;
   for (int64_t row = 0, rows = table->numElements() / keys; row < rows; ++row) {
     int64_t j = 0;
-    while (j < keys && table->intAt(row * keys + j) == 0)
+    while (j < keys && (table->intAt(row * keys + j) != 0) != keeps)
       ++j;
     if (j == keys)
       return false;

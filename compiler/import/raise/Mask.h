@@ -8,15 +8,22 @@ namespace zc::importer {
 /// Is a derivative of `value` possibly wanted (it is computed from a float parameter)? Such a mask is a bias to train.
 bool dependsOnFloatParameter(mlir::Value value);
 
-/// Nothing is added, or everything kept.
-bool hidesNothing(mlir::Value mask);
+/// So low that its exponential is 0, in every float type, beside that of any score that a training survives.
+inline bool isLow(double number) { return number <= -1e9; }
+
+/// Is a float that comes from an input, or from constants that are large, so that a row of it may be hidden?
+bool mayBeLow(mlir::Value value);
+
+/// Nothing is added, or everything kept. `keeps`, here and below: a bool mask keeps where it is true, else it drops
+/// there.
+bool hidesNothing(mlir::Value mask, bool keeps = true);
 
 /// Is it known that each row of a bool mask for [queries, keys] keeps a key? Then what stands for the others is nothing
 /// but low.
-bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys);
+bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
 
 /// Does `mask` let query i of `queries` see exactly the keys j <= i + keys - queries? A bool mask, or a float one of 0
-/// and numbers below -1e30, whose exponentials are 0 in every float type. Every row keeps at least one key.
-bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys);
+/// and low numbers. Every row keeps at least one key.
+bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
 
 } // namespace zc::importer

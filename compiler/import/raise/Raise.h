@@ -17,7 +17,8 @@ void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
 void addSoftmaxPatterns(mlir::RewritePatternSet &patterns);
 void addHeadPatterns(mlir::RewritePatternSet &patterns);
-void addAttentionPatterns(mlir::RewritePatternSet &patterns);
+/// `turns`: also where operands must be transposed for it.
+void addAttentionPatterns(mlir::RewritePatternSet &patterns, bool turns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);
 void addRotationPatterns(mlir::RewritePatternSet &patterns);
 

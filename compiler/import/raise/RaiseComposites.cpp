@@ -12,6 +12,13 @@ namespace {
 
 struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
   void runOnOperation() override {
+    // What stands in attention's way is simplified before its operands are transposed for it.
+    if (failed(raise(/*turns=*/false)) || failed(raise(/*turns=*/true)))
+      return getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
+    getOperation().walk(zc::importer::remarkOnScores);
+  }
+
+  llvm::LogicalResult raise(bool turns) {
     mlir::RewritePatternSet patterns(&getContext());
     zc::importer::addSimplifyPatterns(patterns);
     zc::importer::addLinearPatterns(patterns);
@@ -19,12 +26,10 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addNormPatterns(patterns);
     zc::importer::addSoftmaxPatterns(patterns);
     zc::importer::addHeadPatterns(patterns);
-    zc::importer::addAttentionPatterns(patterns);
+    zc::importer::addAttentionPatterns(patterns, turns);
     zc::importer::addLossPatterns(patterns);
     zc::importer::addRotationPatterns(patterns);
-    if (failed(zc::graph::rewriteGreedily(getOperation(), std::move(patterns), /*maxSweeps=*/64)))
-      return getOperation().emitError("the recognisers do not come to an end"), signalPassFailure();
-    getOperation().walk(zc::importer::remarkOnScores);
+    return zc::graph::rewriteGreedily(getOperation(), std::move(patterns), /*maxSweeps=*/64);
   }
 };
 

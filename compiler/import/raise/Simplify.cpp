@@ -88,6 +88,50 @@ struct SinkTransposeBelowScale : OpRewritePattern<MulOp> {
   }
 };
 
+/// Of rank 3 or more, as many on both sides: rows of a batch, not of a weight.
+bool isBatched(MatmulOp op) {
+  int64_t rank = tensorOf(op.getLhs()).getRank();
+  return rank > 2 && tensorOf(op.getRhs()).getRank() == rank && !op.getBias();
+}
+
+bool isProbabilities(Value value) {
+  auto dropout = value.getDefiningOp<DropoutOp>();
+  return (dropout ? dropout.getInput() : value).getDefiningOp<SoftmaxOp>() != nullptr;
+}
+
+/// (k q^T)^T = q k^T
+struct FoldTransposeOfProduct : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    auto product = op.getInput().getDefiningOp<MatmulOp>();
+    llvm::SmallVector<int64_t> permutation(op.getPermutation());
+    if (!product || !product->hasOneUse() || !isBatched(product) || isProbabilities(product.getLhs()) ||
+        llvm::is_sorted(permutation))
+      return failure();
+    std::swap(permutation[permutation.size() - 2], permutation.back());
+    if (!llvm::is_sorted(permutation))
+      return failure();
+    rewriter.replaceOpWithNewOp<MatmulOp>(op, product.getRhs(), product.getLhs(), Value(), !product.getTransRhs(),
+                                          !product.getTransLhs());
+    return success();
+  }
+};
+
+/// v^T p^T = (p v)^T of probabilities p, as models of pictures write it: channels stand before positions there.
+struct TurnProductOfProbabilities : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
+    if (!isProbabilities(op.getRhs()) || isProbabilities(op.getLhs()) || !isBatched(op) || !op.getTransRhs())
+      return failure();
+    auto turned = rewriter.create<MatmulOp>(op.getLoc(), op.getRhs(), op.getLhs(), Value(), /*trans_lhs=*/false,
+                                            !op.getTransLhs());
+    auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, tensorOf(op.getResult()).getRank()));
+    std::swap(permutation[permutation.size() - 2], permutation.back());
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, turned, permutation);
+    return success();
+  }
+};
+
 /// x and true = x
 struct DropTrue : OpRewritePattern<AndOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -137,6 +181,6 @@ struct DropNotInSelect : OpRewritePattern<SelectOp> {
 } // namespace
 
 void zc::importer::addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<SplitBeforeTranspose, SinkTransposeBelowScale, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(
-      patterns.getContext());
+  patterns.add<SplitBeforeTranspose, SinkTransposeBelowScale, FoldTransposeOfProduct, TurnProductOfProbabilities,
+               DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(patterns.getContext());
 }

@@ -369,3 +369,206 @@ graph.program @micro phase = micro inputs = ["packed", "k", "v"] {
   %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %z : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// A bool that says what is dropped, and a low number that is not infinite, as in most tutorials; one that drops the diagonal
+// too hides a row as a whole, of which such a number makes an average.
+// CHECK-LABEL: inputs = ["dropped", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+// CHECK: graph.softmax
+graph.program @micro phase = micro inputs = ["dropped", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<-1.0e9> : tensor<f32>
+  %later = graph.constant dense<[[false, true, true], [false, false, true], [false, false, false]]> : tensor<3x3xi1>
+  %too = graph.constant dense<[[true, true, true], [false, true, true], [false, false, true]]> : tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %later, %low, %s : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.select %too, %low, %s2 : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Larger masks are arithmetic: row - column >= 0 is kept, row < column dropped.
+// CHECK-LABEL: inputs = ["ranges", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["ranges", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %rows = graph.constant dense<[[0], [1], [2]]> : tensor<3x1xi64>
+  %columns = graph.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %ahead = graph.sub %rows, %columns : (tensor<3x1xi64>, tensor<3xi64>) -> tensor<3x3xi64>
+  %past = graph.less_equal %zero, %ahead : (tensor<i64>, tensor<3x3xi64>) -> tensor<3x3xi1>
+  %later = graph.less %rows, %columns : (tensor<3x1xi64>, tensor<3xi64>) -> tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %past, %s, %low : (tensor<3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.select %later, %low, %s2 : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// One more or one less is not causal.
+// CHECK-LABEL: inputs = ["off_by_one", "k", "v"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{.*}} {scale = 1.000000e+00 : f64}
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{.*}} {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["off_by_one", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %zero = graph.constant dense<0> : tensor<i64>
+  %rows = graph.constant dense<[[0], [1], [2]]> : tensor<3x1xi64>
+  %columns = graph.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %ahead = graph.sub %rows, %columns : (tensor<3x1xi64>, tensor<3xi64>) -> tensor<3x3xi64>
+  %past = graph.less %zero, %ahead : (tensor<i64>, tensor<3x3xi64>) -> tensor<3x3xi1>
+  %later = graph.less_equal %rows, %columns : (tensor<3x1xi64>, tensor<3xi64>) -> tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %past, %s, %low : (tensor<3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.select %later, %low, %s2 : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// ALiBi: what is not causal is dropped from the sum of scores and a bias for each head; all of it scaled (Transformer-XL).
+// CHECK-LABEL: inputs = ["biased", "k", "v"]
+// CHECK: %[[B:.*]] = graph.mul %{{.*}}, %{{.*}} : (tensor<4x1x3xf32>, tensor<f32>)
+// CHECK: %[[M:.*]] = graph.reshape %[[B]] {shape = array<i64: 1, 4, 1, 3>}
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[M]] {causal, scale = 5.000000e-01 : f64}
+graph.program @micro phase = micro inputs = ["biased", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
+  %low = graph.constant dense<0xFF800000> : tensor<f32>
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %bias = graph.constant dense<[[[0.0, 1.0, 2.0]], [[0.0, 2.0, 4.0]], [[0.0, 3.0, 6.0]], [[0.0, 4.0, 8.0]]]> : tensor<4x1x3xf32>
+  %later = graph.constant dense<[[false, true, true], [false, false, true], [false, false, false]]> : tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %b = graph.add %s, %bias : (tensor<2x4x3x3xf32>, tensor<4x1x3xf32>) -> tensor<2x4x3x3xf32>
+  %d = graph.div %b, %two : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %later, %low, %d : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Padding from the data and a condition: both hide, if it is with -inf. With a finite number a row that both hide would be
+// an average of some keys.
+// CHECK-LABEL: inputs = ["padding_dropped", "k", "v", "padding"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %arg3 {causal, scale = 1.000000e+00 : f64}
+// CHECK: graph.softmax
+graph.program @micro phase = micro inputs = ["padding_dropped", "k", "v", "padding"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %padding: tensor<2x1x1x3xf32>):
+  %inf = graph.constant dense<0xFF800000> : tensor<f32>
+  %low = graph.constant dense<-1.0e9> : tensor<f32>
+  %later = graph.constant dense<[[false, true, true], [false, false, true], [false, false, false]]> : tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %b = graph.add %s, %padding : (tensor<2x4x3x3xf32>, tensor<2x1x1x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %later, %inf, %b : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %b2 = graph.add %s2, %padding : (tensor<2x4x3x3xf32>, tensor<2x1x1x3xf32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.select %later, %low, %b2 : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Two conditions are one; XGLM's floor is none beside a causal mask.
+// CHECK-LABEL: inputs = ["conditions", "k", "v", "keep"]
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %arg3 {causal, scale = 1.000000e+00 : f64}
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["conditions", "k", "v", "keep"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %keep: tensor<2x1x1x3xi1>):
+  %inf = graph.constant dense<0xFF800000> : tensor<f32>
+  %lowest = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %mask = graph.constant dense<[[0.0, -3.40282347E+38, -3.40282347E+38], [0.0, 0.0, -3.40282347E+38], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
+  %later = graph.constant dense<[[false, true, true], [false, false, true], [false, false, false]]> : tensor<3x3xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %b = graph.select %keep, %s, %inf : (tensor<2x1x1x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %later, %inf, %b : (tensor<3x3xi1>, tensor<f32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %b2 = graph.add %s2, %mask : (tensor<2x4x3x3xf32>, tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.max %b2, %lowest : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// One head of keys and values for all (multi-query attention), a scale of each head that is trained (Swin's).
+// CHECK-LABEL: inputs = ["multi_query", "k", "v"]
+// CHECK: %[[T:.*]] = graph.read @temperature
+// CHECK: %[[Q:.*]] = graph.mul %arg0, %[[T]]
+// CHECK: graph.attention %[[Q]], %arg1, %arg2 {scale = 5.000000e-01 : f64}
+graph.parameter @temperature : tensor<4x1x1xf32> role = trainable
+graph.program @micro phase = micro inputs = ["multi_query", "k", "v"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x1x3x8xf32>, %v: tensor<2x1x3x8xf32>):
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %t = graph.read @temperature : tensor<4x1x1xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x1x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %m = graph.mul %s, %half : (tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.mul %t, %m : (tensor<4x1x1xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x1x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// Pictures: channels before positions, everywhere; k q^T transposed.
+// CHECK-LABEL: inputs = ["channels", "k", "v"]
+// CHECK-DAG: %[[Q:.*]] = graph.transpose %arg0 {permutation = array<i64: 0, 1, 3, 2>}
+// CHECK-DAG: %[[K:.*]] = graph.transpose %arg1 {permutation = array<i64: 0, 1, 3, 2>}
+// CHECK-DAG: %[[V:.*]] = graph.transpose %arg2 {permutation = array<i64: 0, 1, 3, 2>}
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]] {scale = 1.000000e+00 : f64}
+// CHECK: graph.transpose %[[Y]] {permutation = array<i64: 0, 1, 3, 2>}
+graph.program @micro phase = micro inputs = ["channels", "k", "v"] {
+^bb0(%q: tensor<2x4x8x3xf32>, %k: tensor<2x4x8x3xf32>, %v: tensor<2x4x8x3xf32>):
+  %s = graph.matmul %k, %q {trans_lhs} : (tensor<2x4x8x3xf32>, tensor<2x4x8x3xf32>) -> tensor<2x4x3x3xf32>
+  %t = graph.transpose %s {permutation = array<i64: 0, 1, 3, 2>} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %t {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %v, %p {trans_rhs} : (tensor<2x4x8x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x8x3xf32>
+  graph.return %y : tensor<2x4x8x3xf32>
+}
+
+// -----
+
+// Windows, or axes, are samples of their own; a mask for each window is one for each sample's.
+// CHECK-LABEL: inputs = ["windows", "k", "v", "m"]
+// CHECK-DAG: %[[Q:.*]] = graph.reshape %arg0 {shape = array<i64: 10, 4, 3, 8>}
+// CHECK-DAG: %[[E:.*]] = graph.expand %{{.*}} {shape = array<i64: 2, 5, 1, 3, 3>}
+// CHECK-DAG: %[[M:.*]] = graph.reshape %[[E]] {shape = array<i64: 10, 1, 3, 3>}
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %{{[^,]*}}, %{{[^,]*}}, %[[M]] {scale = 1.000000e+00 : f64}
+// CHECK: graph.reshape %[[Y]] {shape = array<i64: 2, 5, 4, 3, 8>}
+graph.program @micro phase = micro inputs = ["windows", "k", "v", "m"] {
+^bb0(%q: tensor<2x5x4x3x8xf32>, %k: tensor<2x5x4x3x8xf32>, %v: tensor<2x5x4x3x8xf32>, %m: tensor<5x1x3x3xf32>):
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x5x4x3x8xf32>, tensor<2x5x4x3x8xf32>) -> tensor<2x5x4x3x3xf32>
+  %a = graph.add %s, %m : (tensor<2x5x4x3x3xf32>, tensor<5x1x3x3xf32>) -> tensor<2x5x4x3x3xf32>
+  %p = graph.softmax %a {axis = 4 : i64} : (tensor<2x5x4x3x3xf32>) -> tensor<2x5x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x5x4x3x3xf32>, tensor<2x5x4x3x8xf32>) -> tensor<2x5x4x3x8xf32>
+  graph.return %y : tensor<2x5x4x3x8xf32>
+}

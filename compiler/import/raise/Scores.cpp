@@ -1,0 +1,181 @@
+//===- Scores.cpp - what stands between a product of queries and keys and its softmax --===//
+#include "compiler/import/raise/Scores.h"
+#include "compiler/import/raise/Mask.h"
+#include "dialects/graph/Gradient.h"
+
+using namespace mlir;
+using namespace zc::graph;
+using namespace zc::importer;
+
+Value zc::importer::unscaled(Value value, double &scale) {
+  Factors factors = factorsOf(value);
+  if (factors.values.size() != 1 || !sameType(factors.values[0], value))
+    return value;
+  scale *= factors.scalar;
+  return factors.values[0];
+}
+
+namespace {
+
+std::optional<Scores> matchScores(Value value) {
+  Factors factors = factorsOf(value);
+  Scores scores{{}, factors.scalar, {}};
+  for (Value factor : factors.values) {
+    auto product = factor.getDefiningOp<MatmulOp>();
+    if (product && !scores.product && sameType(factor, value))
+      scores.product = product;
+    else if (dimsOf(factor).empty() || dimsOf(factor).back() == 1)
+      scores.factors.push_back(factor);
+    else
+      return std::nullopt;
+  }
+  return scores.product && !scores.product.getBias() ? std::optional(scores) : std::nullopt;
+}
+
+/// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
+bool mayBeAdded(Value mask, Value scores) {
+  return AttentionGradOp::hasMaskGradient(tensorOf(mask), dimsOf(scores).take_back(2)) ||
+         !dependsOnFloatParameter(mask);
+}
+
+/// Scores where a condition holds, or does not, something low elsewhere. Rows that are masked as a whole would be NaN
+/// of -inf and are zeros in the attention op; of another low number they would be averages, so that there may be none.
+std::optional<Masked> matchSelected(SelectOp select, int most) {
+  Dims dims = dimsOf(select.getResult()).take_back(2);
+  for (bool keeps : {true, false}) {
+    Value kept = keeps ? select.getLhs() : select.getRhs();
+    auto low = splatOf(keeps ? select.getRhs() : select.getLhs());
+    if (!low || !isLow(*low) || !sameType(kept, select.getResult()))
+      continue;
+    auto masked = matchMasked(kept, most - 1);
+    if (!masked)
+      continue;
+    Condition condition{select.getCondition(), keeps};
+    if (hidesNothing(condition.value, keeps))
+      return masked;
+    bool isAlone = masked->conditions.empty() &&
+                   llvm::none_of(masked->added, [](const Added &added) { return mayBeLow(added.value); });
+    if (masked->isAveraged ||
+        (*low != -INFINITY && !(isAlone && everyRowKeepsOne(condition.value, dims[0], dims[1], keeps))))
+      return std::nullopt;
+    masked->isAveraged |= *low != -INFINITY;
+    masked->conditions.push_back(condition);
+    return masked;
+  }
+  return std::nullopt;
+}
+
+bool isCausal(const Condition &condition, Dims scores) {
+  return isCausalMask(condition.value, scores[0], scores[1], condition.keeps);
+}
+
+/// `mask` is added to what `masked` is; or not, if conditions hide all that it hides.
+std::optional<Masked> withAdded(std::optional<Masked> masked, Value mask, Dims scores) {
+  if (!masked || hidesNothing(mask))
+    return masked;
+  auto isCausalToo = [&](const Condition &condition) { return isCausal(condition, scores); };
+  if (isCausalMask(mask, scores[0], scores[1]) && llvm::any_of(masked->conditions, isCausalToo))
+    return masked;
+  if (masked->isAveraged && mayBeLow(mask))
+    return std::nullopt;
+  masked->added.push_back({mask});
+  return masked;
+}
+
+/// scale * (scores + mask) = scale * scores + scale * mask
+std::optional<Masked> scaled(std::optional<Masked> masked, double scale) {
+  // What hides must still be low afterwards.
+  if (!masked || masked->isAveraged || scale < 1e-2)
+    return std::nullopt;
+  masked->scores.scale *= scale;
+  for (Added &added : masked->added)
+    added.factor *= scale;
+  return masked;
+}
+
+/// max(scores + mask, the lowest finite number): the same, unless that makes an average of a row that -inf hides.
+std::optional<Masked> floored(std::optional<Masked> masked, Dims scores) {
+  if (!masked || !masked->conditions.empty() || llvm::any_of(masked->added, [&](const Added &added) {
+        return mayBeLow(added.value) && !isCausalMask(added.value, scores[0], scores[1]);
+      }))
+    return std::nullopt;
+  return masked;
+}
+
+bool fits(Value mask, Dims scores) {
+  Dims dims = dimsOf(mask);
+  if (dims.size() > scores.size())
+    return false;
+  return llvm::all_of_zip(dims, scores.take_back(dims.size()),
+                          [](int64_t d, int64_t full) { return d == 1 || d == full; });
+}
+
+} // namespace
+
+std::optional<Masked> zc::importer::matchMasked(Value value, int most) {
+  if (auto scores = matchScores(value))
+    return Masked{*scores, {}, {}};
+  if (most == 0 || tensorOf(value).getRank() < 2)
+    return std::nullopt;
+  double scale = 1;
+  if (Value inner = unscaled(value, scale); inner != value && inner.hasOneUse())
+    return scaled(matchMasked(inner, most - 1), scale);
+  if (auto select = value.getDefiningOp<SelectOp>())
+    return matchSelected(select, most);
+  std::optional<Masked> found;
+  if (auto max = value.getDefiningOp<MaxOp>())
+    eitherOrder(max, [&](Value a, Value floor) {
+      if (auto low = splatOf(floor); low && *low < -1e38 && sameType(a, value))
+        found = floored(matchMasked(a, most - 1), dimsOf(a).take_back(2));
+      return found.has_value();
+    });
+  if (auto add = value.getDefiningOp<AddOp>())
+    eitherOrder(add, [&](Value a, Value mask) {
+      // T5 adds a table of positions, then what hides padding.
+      if (sameType(a, value) && mayBeAdded(mask, a))
+        found = withAdded(matchMasked(a, most - 1), mask, dimsOf(a).take_back(2));
+      return found.has_value();
+    });
+  return found;
+}
+
+bool Masked::broadcastsTo(Dims full) const {
+  return llvm::all_of(added, [&](const Added &a) { return fits(a.value, full); }) &&
+         llvm::all_of(scores.factors, [&](Value factor) { return fits(factor, full); }) &&
+         llvm::all_of(conditions, [&](const Condition &condition) { return fits(condition.value, full); });
+}
+
+bool Masked::takeCausal(Dims full) {
+  full = full.take_back(2);
+  auto condition = llvm::find_if(conditions, [&](Condition &c) { return isCausal(c, full); });
+  if (condition != conditions.end()) {
+    conditions.erase(condition);
+    return true;
+  }
+  bool isOnly = conditions.empty() && added.size() == 1;
+  if (!isOnly || !isCausalMask(added[0].value, full[0], full[1]))
+    return false;
+  added.clear();
+  return true;
+}
+
+Value Masked::buildMask(int64_t rank, Location loc, PatternRewriter &rewriter) const {
+  TensorBuilder on(rewriter, loc);
+  Value kept, mask;
+  for (auto [condition, keeps] : conditions) {
+    Value where = keeps ? condition : on.make<NotOp>(condition);
+    kept = kept ? on.make<AndOp>(kept, where) : where;
+  }
+  for (auto [value, factor] : added) {
+    Value term = factor == 1 ? value : on.scale(value, factor);
+    mask = mask ? on.add(mask, term) : term;
+  }
+  if (kept && mask)
+    mask = on.select(kept, mask, on.scalar(-INFINITY, mask));
+  mask = mask ? mask : kept;
+  if (!mask)
+    return {};
+  llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  return rewriter.create<ReshapeOp>(loc, mask, shape);
+}

@@ -1,0 +1,50 @@
+//===- Scores.h - what stands between a product of queries and keys and its softmax --===//
+#pragma once
+
+#include "compiler/import/raise/Match.h"
+
+namespace zc::importer {
+
+using Dims = llvm::ArrayRef<int64_t>;
+
+/// scale * q k^T, times `factors` that have a number for each row of scores, or for all
+struct Scores {
+  graph::MatmulOp product;
+  double scale = 1;
+  llvm::SmallVector<mlir::Value, 1> factors;
+};
+
+/// Scores are kept where a bool is true, or where `keeps` is not.
+struct Condition {
+  mlir::Value value;
+  bool keeps;
+};
+
+/// factor * value, of floats
+struct Added {
+  mlir::Value value;
+  double factor = 1;
+};
+
+struct Masked {
+  Scores scores;
+  llvm::SmallVector<Condition, 2> conditions;
+  llvm::SmallVector<Added, 2> added; ///< one after the other
+  bool isAveraged = false;           ///< what no condition keeps has a finite number, not -inf
+
+  /// Does all of it broadcast to `scores`?
+  bool broadcastsTo(Dims scores) const;
+  /// Is a mask causal? It is no longer among these then. One that is added stays beside others: rows that both hide as
+  /// a whole average what they would.
+  bool takeCausal(Dims scores);
+  /// One mask, of rank `rank`, or null.
+  mlir::Value buildMask(int64_t rank, mlir::Location loc, mlir::PatternRewriter &rewriter) const;
+};
+
+/// `most`: additions, conditions and scales that are looked through.
+std::optional<Masked> matchMasked(mlir::Value value, int most = 4);
+
+/// The one value under constant factors; the factors go to `scale`.
+mlir::Value unscaled(mlir::Value value, double &scale);
+
+} // namespace zc::importer
