@@ -94,7 +94,20 @@ void relu(Node &node) {
   node.set(isFloat(x) ? x.apply<ReluOp>() : x.apply<MaxOp>(0.0));
 }
 
-void where(Node &node) { node.set(node.make<SelectOp>({node.input(0), node.input(1), node.input(2)})); }
+/// A bool mask of torch's scaled_dot_product_attention hides with -inf, and rows that it hides as a whole are zeros.
+/// torch.export writes the lowest finite number, of which such rows would be averages.
+bool isTracedMask(Node &node, Value hidden) {
+  const HostTensor *number = node.constantOf(hidden);
+  return number && number->isFloat() && number->numElements() == 1 && number->floatAt(0) <= -65504 &&
+         node.tracedCall("aten.scaled_dot_product_attention");
+}
+
+void where(Node &node) {
+  Value hidden = node.input(2);
+  if (isTracedMask(node, hidden))
+    hidden = Expr(node, hidden).number(-std::numeric_limits<double>::infinity());
+  node.set(node.make<SelectOp>({node.input(0), node.input(1), hidden}));
+}
 
 void gelu(Node &node) {
   std::string form = node.stringAttr("approximate", "none");

@@ -38,12 +38,13 @@ Value splitHeads(PatternRewriter &rewriter, Value value, llvm::ArrayRef<int64_t>
 
 bool isBetweenScoresAndSoftmax(Operation *op) { return isa_and_nonnull<AddOp, MulOp, DivOp, MaxOp, SelectOp>(op); }
 
-/// softmax(product of matrices, scaled and masked)
-bool isOfProduct(Value value, int depth = 4) {
+/// softmax(product of matrices, scaled and masked, maybe with the heads taken apart for that)
+bool isOfProduct(Value value, int depth = 6) {
   Operation *op = value.getDefiningOp();
   if (auto matmul = dyn_cast_or_null<MatmulOp>(op))
-    return tensorOf(matmul.getLhs()).getRank() == 3 && tensorOf(matmul.getRhs()).getRank() == 3;
-  return depth > 0 && isBetweenScoresAndSoftmax(op) &&
+    return tensorOf(matmul.getLhs()).getRank() > 2 && tensorOf(matmul.getRhs()).getRank() > 2;
+  auto reshape = dyn_cast_or_null<ReshapeOp>(op);
+  return depth > 0 && (isBetweenScoresAndSoftmax(op) || isSplit(reshape) || isJoin(reshape)) &&
          llvm::any_of(op->getOperands(), [&](Value operand) { return isOfProduct(operand, depth - 1); });
 }
 
@@ -84,9 +85,10 @@ struct SplitSoftmax : OpRewritePattern<SoftmaxOp> {
         dimsOf(matmul.getRhs())[0] != dims[0])
       return failure();
     llvm::SmallVector<int64_t, 4> heads{dims[0], 1, dims[1], dims[2]};
+    auto scores = op.getInput().getDefiningOp<ReshapeOp>();
     if (auto joined = matmul.getRhs().getDefiningOp<ReshapeOp>(); isJoin(joined))
       llvm::copy(dimsOf(joined.getInput()).take_front(2), heads.begin());
-    Value split = reshaped(rewriter, op.getInput(), heads);
+    Value split = isJoin(scores) ? scores.getInput() : reshaped(rewriter, op.getInput(), heads);
     split = rewriter.create<SoftmaxOp>(op.getLoc(), split, /*axis=*/3, op.getZeroMasked());
     rewriter.replaceOpWithNewOp<ReshapeOp>(op, split, dims);
     return success();

@@ -572,3 +572,24 @@ graph.program @micro phase = micro inputs = ["windows", "k", "v", "m"] {
   %y = graph.matmul %p, %v : (tensor<2x5x4x3x3xf32>, tensor<2x5x4x3x8xf32>) -> tensor<2x5x4x3x8xf32>
   graph.return %y : tensor<2x5x4x3x8xf32>
 }
+
+// -----
+
+// OPT's and BART's: heads are joined for the products and taken apart for the mask.
+// CHECK-LABEL: inputs = ["apart", "k", "v", "mask"]
+// CHECK: ^bb0(%[[Q:.*]]: tensor<2x4x3x8xf32>, %[[K:.*]]: tensor<2x4x3x8xf32>, %[[V:.*]]: tensor<2x4x3x8xf32>, %[[M:.*]]: tensor<2x1x3x3xf32>)
+// CHECK: %[[Y:.*]], %{{.*}} = graph.attention %[[Q]], %[[K]], %[[V]], %[[M]] {scale = 1.000000e+00 : f64}
+// CHECK-NOT: graph.softmax
+graph.program @micro phase = micro inputs = ["apart", "k", "v", "mask"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %mask: tensor<2x1x3x3xf32>):
+  %qj = graph.reshape %q {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %kj = graph.reshape %k {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %vj = graph.reshape %v {shape = array<i64: 8, 3, 8>} : (tensor<2x4x3x8xf32>) -> tensor<8x3x8xf32>
+  %s = graph.matmul %qj, %kj {trans_rhs} : (tensor<8x3x8xf32>, tensor<8x3x8xf32>) -> tensor<8x3x3xf32>
+  %h = graph.reshape %s {shape = array<i64: 2, 4, 3, 3>} : (tensor<8x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %h, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %j = graph.reshape %a {shape = array<i64: 8, 3, 3>} : (tensor<2x4x3x3xf32>) -> tensor<8x3x3xf32>
+  %p = graph.softmax %j {axis = 2 : i64} : (tensor<8x3x3xf32>) -> tensor<8x3x3xf32>
+  %y = graph.matmul %p, %vj : (tensor<8x3x3xf32>, tensor<8x3x8xf32>) -> tensor<8x3x8xf32>
+  graph.return %y : tensor<8x3x8xf32>
+}
