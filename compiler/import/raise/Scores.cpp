@@ -69,16 +69,20 @@ bool isCausal(const Condition &condition, Dims scores) {
   return isCausalMask(condition.value, scores[0], scores[1], condition.keeps);
 }
 
+bool isCausal(const Added &mask, Dims scores) {
+  return mask.factor > 0 && isCausalMask(mask.value, scores[0], scores[1]);
+}
+
 /// `mask` is added to what `masked` is; or not, if conditions hide all that it hides.
-std::optional<Masked> withAdded(std::optional<Masked> masked, Value mask, Dims scores) {
-  if (!masked || hidesNothing(mask))
+std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims scores) {
+  if (!masked || hidesNothing(mask.value))
     return masked;
   auto isCausalToo = [&](const Condition &condition) { return isCausal(condition, scores); };
-  if (isCausalMask(mask, scores[0], scores[1]) && llvm::any_of(masked->conditions, isCausalToo))
+  if (isCausal(mask, scores) && llvm::any_of(masked->conditions, isCausalToo))
     return masked;
-  if (masked->isAveraged && mayBeLow(mask))
+  if (masked->isAveraged && mayBeLow(mask.value))
     return std::nullopt;
-  masked->added.push_back({mask});
+  masked->added.push_back(mask);
   return masked;
 }
 
@@ -96,7 +100,7 @@ std::optional<Masked> scaled(std::optional<Masked> masked, double scale) {
 /// max(scores + mask, the lowest finite number): the same, unless that makes an average of a row that -inf hides.
 std::optional<Masked> floored(std::optional<Masked> masked, Dims scores) {
   if (!masked || !masked->conditions.empty() || llvm::any_of(masked->added, [&](const Added &added) {
-        return mayBeLow(added.value) && !isCausalMask(added.value, scores[0], scores[1]);
+        return mayBeLow(added.value) && !isCausal(added, scores);
       }))
     return std::nullopt;
   return masked;
@@ -133,9 +137,12 @@ std::optional<Masked> zc::importer::matchMasked(Value value, int most) {
     eitherOrder(add, [&](Value a, Value mask) {
       // T5 adds a table of positions, then what hides padding.
       if (sameType(a, value) && mayBeAdded(mask, a))
-        found = withAdded(matchMasked(a, most - 1), mask, dimsOf(a).take_back(2));
+        found = withAdded(matchMasked(a, most - 1), {mask}, dimsOf(a).take_back(2));
       return found.has_value();
     });
+  // Funnel and XLNet: scores - 1e6 * hidden.
+  if (auto sub = value.getDefiningOp<SubOp>(); sub && sameType(sub.getLhs(), value) && mayBeAdded(sub.getRhs(), value))
+    return withAdded(matchMasked(sub.getLhs(), most - 1), {sub.getRhs(), -1}, dimsOf(value).take_back(2));
   return found;
 }
 
@@ -153,7 +160,7 @@ bool Masked::takeCausal(Dims full) {
     return true;
   }
   bool isOnly = conditions.empty() && added.size() == 1;
-  if (!isOnly || !isCausalMask(added[0].value, full[0], full[1]))
+  if (!isOnly || !isCausal(added[0], full))
     return false;
   added.clear();
   return true;
