@@ -59,7 +59,8 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     if (full.size() < 4 || softmax.getAxis() + 1 != full.size())
       return failure();
     auto masked = matchMasked(softmax.getInput());
-    if (!masked || !areHeads(masked->scores.product, op, full) || !masked->broadcastsTo(full))
+    if (!masked || !areHeads(masked->scores.product, op, full) || !masked->broadcastsTo(full) ||
+        (dropout && masked->mayAverageRows))
       return failure();
 
     MatmulOp product = masked->scores.product;
@@ -70,16 +71,26 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     bool causal = masked->takeCausal(full);
     Value mask = masked->buildMask(full.size(), product.getLoc(), rewriter);
     mask = mask ? joinBatches(mask, full, rewriter) : mask;
-    Value attention = rewriter
-                          .create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
-                                               causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
-                                               dropout ? dropout.getRatioAttr() : FloatAttr(),
-                                               dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr())
-                          .getResult();
+    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
+                                                  causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
+                                                  dropout ? dropout.getRatioAttr() : FloatAttr(),
+                                                  dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
+    Value result = masked->mayAverageRows ? withAverages(attention, rewriter) : attention.getResult();
     if (full.size() > 4)
-      attention = rewriter.create<ReshapeOp>(op.getLoc(), attention, dimsOf(op.getResult()));
-    rewriter.replaceOp(op, attention);
+      result = rewriter.create<ReshapeOp>(op.getLoc(), result, dimsOf(op.getResult()));
+    rewriter.replaceOp(op, result);
     return success();
+  }
+
+  /// Zeros of rows that are masked as a whole become the mean of all values, as they are where what is masked has equal
+  /// scores.
+  static Value withAverages(AttentionOp op, PatternRewriter &rewriter) {
+    TensorBuilder on(rewriter, op.getLoc());
+    auto rows = llvm::to_vector(dimsOf(op.getLse()));
+    rows.push_back(1);
+    Value hidden = on.make<EqualOp>(on.reshape(op.getLse(), rows), on.scalar(-INFINITY, op.getLse()));
+    Value mean = on.make<ReduceMeanOp>(op.getValue(), llvm::ArrayRef<int64_t>{2}, /*keepdims=*/true);
+    return on.select(hidden, mean, op.getResult());
   }
 
   /// Are the operands of one batch, with a head for each of the scores', or keys and values with one for all?

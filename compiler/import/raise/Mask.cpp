@@ -35,7 +35,8 @@ bool zc::importer::mayBeLow(Value value) {
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
     Operation *op = next.getDefiningOp();
-    if (!isa<FloatType>(tensorOf(next).getElementType()) || isa_and_nonnull<ReadOp>(op) || !seen.insert(next).second)
+    if (!isa<FloatType>(tensorOf(next).getElementType()) || !seen.insert(next).second ||
+        isa_and_nonnull<ReadOp, LayerNormOp, RmsNormOp, SoftmaxOp>(op)) // of these it is moderate
       continue;
     auto table = constantOf(next);
     if (!op || (table && llvm::any_of(table->floats, [](double x) { return !(std::abs(x) < 1e4); })))

@@ -11,7 +11,7 @@ bool dependsOnFloatParameter(mlir::Value value);
 /// So low that its exponential is 0, in every float type, beside that of any score that a training survives.
 inline bool isLow(double number) { return number <= -1e9; }
 
-/// Is a float that comes from an input, or from constants that are large, so that a row of it may be hidden?
+/// Does a float come from an input, or from constants that are large, so that it may hide a row?
 bool mayBeLow(mlir::Value value);
 
 /// Nothing is added, or everything kept. `keeps`, here and below: a bool mask keeps where it is true, else it drops

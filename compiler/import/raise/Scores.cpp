@@ -39,7 +39,7 @@ bool mayBeAdded(Value mask, Value scores) {
 }
 
 /// Scores where a condition holds, or does not, something low elsewhere. Rows that are masked as a whole would be NaN
-/// of -inf and are zeros in the attention op; of another low number they would be averages, so that there may be none.
+/// of -inf and are zeros in the attention op; of another low number they are averages.
 std::optional<Masked> matchSelected(SelectOp select, int most) {
   Dims dims = dimsOf(select.getResult()).take_back(2);
   for (bool keeps : {true, false}) {
@@ -53,12 +53,13 @@ std::optional<Masked> matchSelected(SelectOp select, int most) {
     Condition condition{select.getCondition(), keeps};
     if (hidesNothing(condition.value, keeps))
       return masked;
+    const bool isFinite = *low != -INFINITY;
     bool isAlone = masked->conditions.empty() &&
                    llvm::none_of(masked->added, [](const Added &added) { return mayBeLow(added.value); });
-    if (masked->isAveraged ||
-        (*low != -INFINITY && !(isAlone && everyRowKeepsOne(condition.value, dims[0], dims[1], keeps))))
+    if (masked->isAveraged || (isFinite && !isAlone))
       return std::nullopt;
-    masked->isAveraged |= *low != -INFINITY;
+    masked->isAveraged = isFinite;
+    masked->mayAverageRows = isFinite && !everyRowKeepsOne(condition.value, dims[0], dims[1], keeps);
     masked->conditions.push_back(condition);
     return masked;
   }
@@ -80,7 +81,7 @@ std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims s
   auto isCausalToo = [&](const Condition &condition) { return isCausal(condition, scores); };
   if (isCausal(mask, scores) && llvm::any_of(masked->conditions, isCausalToo))
     return masked;
-  if (masked->isAveraged && mayBeLow(mask.value))
+  if (masked->mayAverageRows || (masked->isAveraged && mayBeLow(mask.value)))
     return std::nullopt;
   masked->added.push_back(mask);
   return masked;

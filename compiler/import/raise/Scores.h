@@ -31,6 +31,7 @@ struct Masked {
   llvm::SmallVector<Condition, 2> conditions;
   llvm::SmallVector<Added, 2> added; ///< one after the other
   bool isAveraged = false;           ///< what no condition keeps has a finite number, not -inf
+  bool mayAverageRows = false; ///< so that a row of which nothing is kept averages all values, if there may be one
 
   /// Does all of it broadcast to `scores`?
   bool broadcastsTo(Dims scores) const;

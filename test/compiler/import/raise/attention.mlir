@@ -346,10 +346,16 @@ graph.program @micro phase = micro inputs = ["positions", "k", "v"] {
 
 // -----
 
-// Positions of two samples that count from different numbers are none; a row that a condition hides as a whole is an average.
+// Positions of two samples that count from different numbers are none; a row that a condition hides as a whole is an
+// average of all values.
 // CHECK-LABEL: inputs = ["packed", "k", "v"]
 // CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {scale = 1.000000e+00 : f64}
-// CHECK: graph.softmax
+// CHECK: %[[Y:.*]], %[[LSE:.*]] = graph.attention %{{[^,]*}}, %{{[^,]*}}, %[[V:.*]], %{{[^,]*}} {scale = 1.000000e+00 : f64}
+// CHECK: %[[R:.*]] = graph.reshape %[[LSE]] {shape = array<i64: 2, 4, 3, 1>}
+// CHECK: %[[H:.*]] = graph.equal %[[R]], %{{.*}}
+// CHECK: %[[A:.*]] = graph.reduce_mean %[[V]] {axes = array<i64: 2>, keepdims}
+// CHECK: %[[Z:.*]] = graph.select %[[H]], %[[A]], %[[Y]]
+// CHECK: graph.return %[[Z]]
 graph.program @micro phase = micro inputs = ["packed", "k", "v"] {
 ^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
   %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
@@ -373,10 +379,11 @@ graph.program @micro phase = micro inputs = ["packed", "k", "v"] {
 // -----
 
 // A bool that says what is dropped, and a low number that is not infinite, as in most tutorials; one that drops the diagonal
-// too hides a row as a whole, of which such a number makes an average.
+// too is not causal, and hides a row as a whole, of which such a number makes an average.
 // CHECK-LABEL: inputs = ["dropped", "k", "v"]
 // CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {causal, scale = 1.000000e+00 : f64}
-// CHECK: graph.softmax
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} {scale = 1.000000e+00 : f64}
+// CHECK: graph.reduce_mean
 graph.program @micro phase = micro inputs = ["dropped", "k", "v"] {
 ^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>):
   %low = graph.constant dense<-1.0e9> : tensor<f32>
@@ -613,4 +620,21 @@ graph.program @micro phase = micro inputs = ["subtracted", "k", "v", "padding"] 
   %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
   %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %z : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// The probabilities of such a row are dropped out too: then nothing stands for it.
+// CHECK-LABEL: inputs = ["dropped_out", "k", "v", "keep"]
+// CHECK-NOT: graph.attention
+// CHECK: graph.return
+graph.program @micro phase = micro inputs = ["dropped_out", "k", "v", "keep"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %keep: tensor<2x1x1x3xi1>):
+  %low = graph.constant dense<-1.0e9> : tensor<f32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.select %keep, %s, %low : (tensor<2x1x1x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %d, %m = graph.dropout %p {ratio = 0.1 : f64, id = 0 : i64} : (tensor<2x4x3x3xf32>) -> (tensor<2x4x3x3xf32>, tensor<2x4x3x3xi1>)
+  %y = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
 }
