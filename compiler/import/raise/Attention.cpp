@@ -42,6 +42,15 @@ Value rowsOf(Value value, bool isTransposed, llvm::ArrayRef<Value> factors, doub
   return joinBatches(value, dimsOf(value), rewriter);
 }
 
+/// Queries that are the same for all samples (Perceiver's latents), for each.
+Value ofEachSample(Value query, int64_t samples, PatternRewriter &rewriter) {
+  llvm::SmallVector<int64_t> shape(dimsOf(query));
+  if (shape[0] != 1 || samples == 1)
+    return query;
+  shape[0] = samples;
+  return rewriter.create<ExpandOp>(query.getLoc(), query, shape);
+}
+
 /// softmax(scores) v, or dropout(softmax(scores)) v
 struct RaiseAttention : OpRewritePattern<MatmulOp> {
   /// `turns`: operands that stand transposed are transposed again.
@@ -66,6 +75,7 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     MatmulOp product = masked->scores.product;
     double scale = masked->scores.scale, one = 1;
     Value query = rowsOf(product.getLhs(), product.getTransLhs(), masked->scores.factors, scale, rewriter);
+    query = ofEachSample(query, full[0], rewriter);
     Value key = rowsOf(product.getRhs(), !product.getTransRhs(), {}, scale, rewriter);
     Value value = rowsOf(op.getRhs(), op.getTransRhs(), {}, one, rewriter);
     bool causal = masked->takeCausal(full);
@@ -93,12 +103,14 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     return on.select(hidden, mean, op.getResult());
   }
 
-  /// Are the operands of one batch, with a head for each of the scores', or keys and values with one for all?
+  /// Are the operands of one batch, with a head for each of the scores', or keys and values with one for all? Queries
+  /// may be the same for all samples.
   bool areHeads(MatmulOp scores, MatmulOp op, Dims full) const {
     Dims query = dimsOf(scores.getLhs()), key = dimsOf(scores.getRhs()), value = dimsOf(op.getRhs());
     const size_t rank = full.size();
     return (turns || (!scores.getTransLhs() && scores.getTransRhs() && !op.getTransRhs())) && query.size() == rank &&
-           key.size() == rank && value.size() == rank && query.drop_back(2) == full.drop_back(2) &&
+           key.size() == rank && value.size() == rank &&
+           (query.drop_back(2) == full.drop_back(2) || (rank == 4 && query[0] == 1 && query[1] == full[1])) &&
            key.drop_back(2) == value.drop_back(2) && key.drop_back(3) == full.drop_back(3) &&
            (key[rank - 3] == full[rank - 3] || key[rank - 3] == 1);
   }

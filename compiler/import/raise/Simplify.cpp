@@ -70,6 +70,34 @@ struct SplitBeforeTranspose : OpRewritePattern<ReshapeOp> {
   }
 };
 
+/// join(split(x) + m) = x + m of each sample, where x's first dimension is split in two for that: Swin adds a mask for
+/// each window.
+struct AddBeforeSplit : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto add = op.getInput().getDefiningOp<AddOp>();
+    if (!add || !add->hasOneUse())
+      return failure();
+    return success(eitherOrder(add, [&](Value x, Value mask) {
+      auto split = x.getDefiningOp<ReshapeOp>();
+      if (!split || !sameType(split.getInput(), op.getResult()) || !sameType(x, add.getResult()))
+        return false;
+      auto whole = dimsOf(op.getResult()), parts = dimsOf(x), dims = dimsOf(mask);
+      if (whole.size() < 3 || parts.size() != whole.size() + 1 || dims.size() != parts.size() ||
+          parts.drop_front(2) != whole.drop_front(1))
+        return false;
+      llvm::SmallVector<int64_t> shape(dims);
+      llvm::copy(parts.take_front(2), shape.begin());
+      Value each = rewriter.create<ExpandOp>(add.getLoc(), mask, shape);
+      shape.erase(shape.begin());
+      shape.front() = whole.front();
+      each = rewriter.create<ReshapeOp>(add.getLoc(), each, shape);
+      rewriter.replaceOpWithNewOp<AddOp>(op, split.getInput(), each);
+      return true;
+    }));
+  }
+};
+
 /// transpose(x) * c = transpose(x * c), so that the transpose meets the matmul.
 struct SinkTransposeBelowScale : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -181,6 +209,6 @@ struct DropNotInSelect : OpRewritePattern<SelectOp> {
 } // namespace
 
 void zc::importer::addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<SplitBeforeTranspose, SinkTransposeBelowScale, FoldTransposeOfProduct, TurnProductOfProbabilities,
-               DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(patterns.getContext());
+  patterns.add<SplitBeforeTranspose, AddBeforeSplit, SinkTransposeBelowScale, FoldTransposeOfProduct,
+               TurnProductOfProbabilities, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(patterns.getContext());
 }

@@ -638,3 +638,22 @@ graph.program @micro phase = micro inputs = ["dropped_out", "k", "v", "keep"] {
   %y = graph.matmul %d, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %y : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// Swin's shifted windows: samples and windows are taken apart for a mask of each window. Queries of all samples (Perceiver).
+// CHECK-LABEL: inputs = ["latents", "k", "v", "windows"]
+// CHECK-DAG: %[[Q:.*]] = graph.expand %arg0 {shape = array<i64: 4, 4, 3, 8>}
+// CHECK-DAG: %[[E:.*]] = graph.expand %arg3 {shape = array<i64: 2, 2, 1, 3, 3>}
+// CHECK-DAG: %[[M:.*]] = graph.reshape %[[E]] {shape = array<i64: 4, 1, 3, 3>}
+// CHECK: graph.attention %[[Q]], %arg1, %arg2, %[[M]] {scale = 1.000000e+00 : f64}
+graph.program @micro phase = micro inputs = ["latents", "k", "v", "windows"] {
+^bb0(%q: tensor<1x4x3x8xf32>, %k: tensor<4x4x3x8xf32>, %v: tensor<4x4x3x8xf32>, %m: tensor<1x2x1x3x3xf32>):
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<1x4x3x8xf32>, tensor<4x4x3x8xf32>) -> tensor<4x4x3x3xf32>
+  %w = graph.reshape %s {shape = array<i64: 2, 2, 4, 3, 3>} : (tensor<4x4x3x3xf32>) -> tensor<2x2x4x3x3xf32>
+  %a = graph.add %w, %m : (tensor<2x2x4x3x3xf32>, tensor<1x2x1x3x3xf32>) -> tensor<2x2x4x3x3xf32>
+  %j = graph.reshape %a {shape = array<i64: 4, 4, 3, 3>} : (tensor<2x2x4x3x3xf32>) -> tensor<4x4x3x3xf32>
+  %p = graph.softmax %j {axis = 3 : i64} : (tensor<4x4x3x3xf32>) -> tensor<4x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<4x4x3x3xf32>, tensor<4x4x3x8xf32>) -> tensor<4x4x3x8xf32>
+  graph.return %y : tensor<4x4x3x8xf32>
+}

@@ -24,3 +24,18 @@ graph.program @micro phase = micro inputs = ["bits"] {
   %y = graph.and %bits, %one : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
   graph.return %y : tensor<3xi64>
 }
+
+// -----
+
+// A mask that splits another dimension stays where it is.
+// CHECK-LABEL: inputs = ["inner", "m"]
+// CHECK: graph.reshape
+// CHECK-NEXT: graph.add
+// CHECK-NEXT: graph.reshape
+graph.program @micro phase = micro inputs = ["inner", "m"] {
+^bb0(%x: tensor<4x6x3xf32>, %m: tensor<1x2x1x3xf32>):
+  %w = graph.reshape %x {shape = array<i64: 4, 2, 3, 3>} : (tensor<4x6x3xf32>) -> tensor<4x2x3x3xf32>
+  %a = graph.add %w, %m : (tensor<4x2x3x3xf32>, tensor<1x2x1x3xf32>) -> tensor<4x2x3x3xf32>
+  %j = graph.reshape %a {shape = array<i64: 4, 6, 3>} : (tensor<4x2x3x3xf32>) -> tensor<4x6x3xf32>
+  graph.return %j : tensor<4x6x3xf32>
+}
