@@ -145,6 +145,22 @@ struct FoldTransposeOfProduct : OpRewritePattern<TransposeOp> {
   }
 };
 
+/// (q k^T) / t = (q k^T) * (1 / t) for a temperature that is trained, of all scores or of each row: a factor of
+/// queries.
+struct InvertTemperature : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op, PatternRewriter &rewriter) const override {
+    auto product = op.getLhs().getDefiningOp<MatmulOp>();
+    auto dims = dimsOf(op.getRhs());
+    if (!product || !isBatched(product) || !sameType(op.getLhs(), op.getResult()) || splatOf(op.getRhs()) ||
+        (!dims.empty() && dims.back() != 1))
+      return failure();
+    Value inverse = rewriter.create<ReciprocalOp>(op.getLoc(), op.getRhs());
+    rewriter.replaceOpWithNewOp<MulOp>(op, op.getLhs(), inverse);
+    return success();
+  }
+};
+
 /// v^T p^T = (p v)^T of probabilities p, as models of pictures write it: channels stand before positions there.
 struct TurnProductOfProbabilities : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -210,5 +226,6 @@ struct DropNotInSelect : OpRewritePattern<SelectOp> {
 
 void zc::importer::addSimplifyPatterns(RewritePatternSet &patterns) {
   patterns.add<SplitBeforeTranspose, AddBeforeSplit, SinkTransposeBelowScale, FoldTransposeOfProduct,
-               TurnProductOfProbabilities, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(patterns.getContext());
+               TurnProductOfProbabilities, InvertTemperature, DropTrue, SimplifyEqualOfSelect, DropNotInSelect>(
+      patterns.getContext());
 }

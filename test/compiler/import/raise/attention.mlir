@@ -657,3 +657,26 @@ graph.program @micro phase = micro inputs = ["latents", "k", "v", "windows"] {
   %y = graph.matmul %p, %v : (tensor<4x4x3x3xf32>, tensor<4x4x3x8xf32>) -> tensor<4x4x3x8xf32>
   graph.return %y : tensor<4x4x3x8xf32>
 }
+
+// -----
+
+// A temperature that is trained divides the queries; one for each key stays.
+// CHECK-LABEL: inputs = ["temperature", "k", "v", "t"]
+// CHECK: %[[R:.*]] = graph.reciprocal %arg3
+// CHECK: %[[Q:.*]] = graph.mul %arg0, %[[R]]
+// CHECK: graph.attention %[[Q]], %arg1, %arg2 {scale = 1.000000e+00 : f64}
+// CHECK: graph.div
+// CHECK: graph.softmax
+graph.program @micro phase = micro inputs = ["temperature", "k", "v", "t"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %t: tensor<4x1x1xf32>):
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.div %s, %t : (tensor<2x4x3x3xf32>, tensor<4x1x1xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %each = graph.expand %t {shape = array<i64: 4, 1, 3>} : (tensor<4x1x1xf32>) -> tensor<4x1x3xf32>
+  %a2 = graph.div %s2, %each : (tensor<2x4x3x3xf32>, tensor<4x1x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
