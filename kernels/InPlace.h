@@ -1,7 +1,8 @@
 //===- InPlace.h - which inputs a kernel may write its result over ------------------===//
 //
-// A plan may give the first output of a step the very bytes of an input that nobody reads after it. Which inputs a
-// kernel allows is a property of its name, the same for all targets: it stands here once, and every registry asks.
+// A plan may give the first output of a step, or any of a kernel of which each element depends on those of the same
+// index alone, the very bytes of an input that nobody reads after it. Which inputs a kernel allows is a property of its
+// name, the same for all targets: it stands here once, and every registry asks.
 // The compiler's operations say no more than this (KernelOp::mayOverwrite; a test compares the two).
 //
 //===----------------------------------------------------------------------===//

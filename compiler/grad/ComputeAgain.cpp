@@ -1,6 +1,8 @@
 //===- ComputeAgain.cpp - inputs of a fused group that are computed instead of read ---------------===//
 #include "compiler/grad/FusedGroup.h"
 
+#include <utility>
+
 using namespace mlir;
 using namespace zc::graph;
 
@@ -21,7 +23,8 @@ bool isQuick(const FusionFacts &facts) {
 
 /// How an input could be computed.
 struct Again {
-  Again(const FusionTable &table, const FusedGroup &group, Value value) : table(table), group(group), value(value) {}
+  Again(const FusionTable &table, const FusedGroup &group, Value value)
+      : table(table), group(group), value(value), isSaved(isSavedForGroup(value)) {}
 
   bool isWorthIt() { return shapeOf(value) == group.shape && findMakers(value) && !ops.empty() && isLessToRead(); }
 
@@ -33,10 +36,29 @@ struct Again {
   Value instead; ///< the one tensor that is read for it; null: none but those that are read anyway
 
 private:
+  bool isSavedForGroup(Value made) const;
+  bool isAllowed(Operation *maker);
+  const bool isSaved;       ///< only for the group: behind the border nobody else reads it
+  bool hasFunction = false; ///< among `ops`: one, and only so that nothing is saved for it: silu of a gated layer
   bool findMakers(Value operand);
   bool isLessToRead() const;
   bool canReadInstead(Operation *user) const;
 };
+
+/// Is it, or a view of it, made in the forward, and needed in the backward by the group alone?
+bool Again::isSavedForGroup(Value made) const {
+  Operation *maker = made.getDefiningOp();
+  return table[group.place].isBehind && maker && !table.of(maker).isBehind &&
+         llvm::all_of(made.getUsers(), [&](Operation *user) {
+           const FusionFacts &facts = table.of(user);
+           return facts.isView ? isSavedForGroup(user->getResult(0)) : !facts.isBehind || group.has(facts);
+         });
+}
+
+bool Again::isAllowed(Operation *maker) {
+  const FusionFacts &facts = table.of(maker);
+  return isQuick(facts) || (isSaved && facts.instruction && !std::exchange(hasFunction, true));
+}
 
 /// Collects what makes `operand` of tensors that are read anyway, of vectors and of at most one more tensor.
 bool Again::findMakers(Value operand) {
@@ -53,8 +75,8 @@ bool Again::findMakers(Value operand) {
     return true;
   }
   Operation *maker = operand.getDefiningOp();
-  if (maker && isQuick(table.of(maker)) && shapeOf(operand) == group.shape && !table.of(maker).isGone &&
-      ops.size() < kComputedAgain)
+  if (maker && shapeOf(operand) == group.shape && !table.of(maker).isGone && ops.size() < kComputedAgain &&
+      isAllowed(maker))
     return !ops.insert(maker) || llvm::all_of(maker->getOperands(), [&](Value of) { return findMakers(of); });
   if (isParameter || instead || bytesOf(tensorOf(operand)) > bytesOf(tensorOf(value)))
     return false;
@@ -69,6 +91,10 @@ bool Again::isLessToRead() const {
                          op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
   if (group.inputs.size() + more.size() > kFusedInputs || registers > kFusedRegisters ||
       llvm::any_of(ops, [&](Operation *op) { return table.readsWhatChanges(op, group.place); }))
+    return false;
+  if (isSaved && (!instead || table.lastUseOf(viewedValue(instead)) >= group.place))
+    return true;
+  if (hasFunction)
     return false;
   // Another tensor is read instead, and lives on instead: then nobody else may need this one.
   return !instead || llvm::all_of(value.getUses(), [&](OpOperand &use) {

@@ -18,7 +18,10 @@ namespace {
 
 class ElementwiseFuser {
 public:
-  explicit ElementwiseFuser(ProgramOp program) : table(program) {}
+  explicit ElementwiseFuser(ProgramOp program) : table(program) {
+    if (computeEarlier(program, table))
+      table = FusionTable(program);
+  }
 
   /// Groups and members of them.
   std::pair<unsigned, unsigned> run() {

@@ -44,6 +44,7 @@ public:
 private:
   void join(size_t at, bool inner);
   void addMaker(size_t maker);
+  void addReaders(Value input);
   bool mayJoin(size_t at, bool &inner);
   bool keepsNoMore(size_t at, bool inner);
   bool hasOthersBehind(size_t at);
@@ -68,8 +69,8 @@ void Grower::join(size_t at, bool inner) {
     const bool isJoined = maker && group.has(*maker);
     if (immediateOf(operand))
       group.constants.insert(operand);
-    else if (!isJoined)
-      group.inputs.insert(operand);
+    else if (!isJoined && group.inputs.insert(operand))
+      addReaders(operand);
     if (maker && !isJoined && (maker->instruction || isa<ExpandOp>(maker->op)))
       addMaker(static_cast<size_t>(maker - &table[0]));
   }
@@ -84,6 +85,29 @@ void Grower::addMaker(size_t maker) {
   auto at = llvm::lower_bound(group.makers, maker, std::greater<>());
   if (at == group.makers.end() || *at != maker)
     group.makers.insert(at, maker);
+}
+
+/// Who else reads a whole tensor that the group reads may be computed with it, with what alone uses its result.
+void Grower::addReaders(Value input) {
+  constexpr size_t kMost = 8, kSteps = 4; // of what more read it is no activation
+  if (group.isInto || shapeOf(input) != group.shape)
+    return;
+  SmallVector<Operation *, kMost> readers;
+  for (Operation *user : input.getUsers()) {
+    if (readers.size() == kMost)
+      return;
+    readers.push_back(user);
+  }
+  const bool isBehind = table[group.place].isBehind;
+  for (Operation *op : readers)
+    for (size_t step = 0; op && step < kSteps; ++step) {
+      const FusionFacts &facts = table.of(op);
+      const size_t at = table.placeOf(op);
+      if (!facts.instruction || facts.isGone || group.has(facts) || at >= group.place || facts.isBehind != isBehind)
+        break;
+      addMaker(at);
+      op = op->hasOneUse() ? *op->user_begin() : nullptr;
+    }
 }
 
 /// `inner`: whether nobody else would need what the candidate makes.
@@ -136,7 +160,7 @@ bool Grower::keepsNoMore(size_t at, bool inner) {
   return more <= 0;
 }
 
-/// Is it a program that a kernel takes, with the candidate? Of several results, only the first can lie over an operand.
+/// Is it a program that a kernel takes, with the candidate?
 bool Grower::fits(Operation *candidate, bool inner) {
   SmallVector<Value, 4> more; // inputs
   size_t constants = group.constants.size(), results = group.results.size();
@@ -153,17 +177,8 @@ bool Grower::fits(Operation *candidate, bool inner) {
   const bool computes = !isa<ExpandOp>(candidate), returns = computes && !inner;
   results += returns;
   const size_t inputs = group.inputs.size() + more.size() - group.inputs.contains(made);
-  if (inputs > kFusedInputs || results > kFusedResults ||
-      inputs + constants + group.instructions + computes > kFusedRegisters)
-    return false;
-  if (results <= 1)
-    return true;
-  auto mayLieOver = [&](Value input) {
-    return input != made && table.lastUseOf(viewedValue(input)) <= group.place &&
-           ((returns && made.getType() == input.getType()) ||
-            llvm::any_of(group.results, [&](Value result) { return result.getType() == input.getType(); }));
-  };
-  return llvm::count_if(group.inputs, mayLieOver) + llvm::count_if(more, mayLieOver) <= 1;
+  return inputs <= kFusedInputs && results <= kFusedResults &&
+         inputs + constants + group.instructions + computes <= kFusedRegisters;
 }
 
 } // namespace

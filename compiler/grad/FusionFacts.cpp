@@ -64,6 +64,11 @@ size_t &FusionTable::lastUseOf(Value value) {
   return maker && value.getDefiningOp()->getNumResults() == 1 ? maker->lastUse : otherLastUse[value];
 }
 
+size_t FusionTable::lastUseOf(Value value) const {
+  Operation *maker = value.getDefiningOp();
+  return maker && maker->getNumResults() == 1 ? of(maker).lastUse : otherLastUse.lookup(value);
+}
+
 /// Those that are passed over are passed over at once the next time.
 size_t FusionTable::inMemoryFrom(size_t at) {
   size_t found = at;

@@ -44,6 +44,7 @@ public:
   }
   /// Where a value that is no view, or a view of it, is used last.
   size_t &lastUseOf(mlir::Value value);
+  size_t lastUseOf(mlir::Value value) const;
   /// The first place from `at` on whose operation takes memory and is not fused yet.
   size_t inMemoryFrom(size_t at);
   /// Is a parameter that `op` reads assigned between it and `place`?
@@ -73,5 +74,9 @@ private:
   llvm::DenseMap<mlir::Value, size_t> otherLastUse;                      ///< of values that no facts are of
   llvm::DenseMap<mlir::Attribute, llvm::SmallVector<size_t, 1>> assigns; ///< of parameters, in order
 };
+
+/// Moves element-wise operations up to those that make their operands, where that keeps no more in memory. Then `table`
+/// is out of date, and the result is true.
+bool computeEarlier(graph::ProgramOp program, FusionTable &table);
 
 } // namespace zc

@@ -391,15 +391,17 @@ def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
     In: a training step, or one that is evaluated, as it will be partitioned: what is recomputed and where gradients go is
     decided. Out, under `fuse=on` and where `target` has a kernel: element-wise operations of one result shape that feed each other
     (arithmetic, comparisons, select, activations and their gradients, casts among fp32, bf16, fp16 and bool), with the broadcasts
-    (graph.expand) and constants they read, are a graph.fused at the place of the last one. A value that only members read is never in
-    memory. The bits are those of the operations one by one. Not fused: across graph.backward; a value
+    (graph.expand) and constants they read, are a graph.fused at the place of the last one; so are those that read the same tensor.
+    Before that an operation moves up to an element-wise one that makes its operand, where as much dies with it as it makes. A
+    value that only members read is never in memory. The bits are those of the operations one by one. Not fused: across graph.backward; a value
     that somebody before the last member reads; an operation whose move would keep more bytes alive than it saves, or a
-    parameter longer; what would take a second result out of place.
+    parameter longer.
 
     An operation that takes programs (`TakesProgram`: sums of a gradient) reads what is made for its first operand alone while the
     program computes it, as a graph.fused_into. What arithmetic makes of tensors that a program reads anyway, and of vectors, is
     computed again in it instead of read: a relu's result of the norm's input. So is what it makes of one more tensor, where nobody
-    then needs the result.
+    then needs the result. What would be saved for the program alone may cost a function, too: silu of a gated layer, whose gradient reads
+    silu's operand.
 
     ```mlir
     %z = graph.constant dense<0.0> : tensor<f32>

@@ -73,12 +73,15 @@ private:
   static int64_t bytesOf(Value value) { return graph::bytesOf(cast<RankedTensorType>(value.getType())); }
   static bool hasBytes(Operation *op) { return !graph::isFreeToRecompute(op) && !graph::isView(op); }
 
-  /// Is the result computed over an operand that dies?
-  static bool overwrites(Operation *op, llvm::function_ref<bool(Value)> dies) {
-    auto kernel = dyn_cast<graph::KernelOp>(op);
-    return kernel && llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
-             return kernel.mayOverwrite(operand.getOperandNumber()) && dies(operand.get());
-           });
+  /// Is the result computed over an operand that dies, and that no earlier one lies over?
+  static bool overwrites(OpResult result, llvm::function_ref<bool(Value)> dies) {
+    auto kernel = dyn_cast<graph::KernelOp>(result.getOwner());
+    const auto isAlike = [&](Value other) { return other.getType() == result.getType(); };
+    const auto before = llvm::count_if(result.getOwner()->getResults().take_front(result.getResultNumber()), isAlike);
+    return kernel && llvm::count_if(result.getOwner()->getOpOperands(), [&](OpOperand &operand) {
+                       return kernel.mayOverwrite(operand.getOperandNumber(), result.getResultNumber()) &&
+                              dies(operand.get());
+                     }) > before;
   }
 
   static double costOf(Operation *op) {
@@ -108,13 +111,13 @@ private:
     for (auto [position, op] : llvm::enumerate(operations)) {
       if (!hasBytes(op))
         continue;
-      for (Value result : op->getResults()) {
+      for (OpResult result : op->getResults()) {
         Uses use = uses.lookup(result);
         auto diesHere = [&, at = position](Value operand) {
           Value bytes = graph::viewedValue(operand);
           return bytes.getDefiningOp() && hasBytes(bytes.getDefiningOp()) && uses.lookup(bytes).last == at;
         };
-        bool inPlace = overwrites(op, diesHere);
+        bool inPlace = overwrites(result, diesHere);
         live.add(position + inPlace, std::max(use.last, position) + 1, bytesOf(result));
         if (position >= numForward || use.firstBackward == SIZE_MAX || llvm::is_contained(exit->getOperands(), result))
           continue;

@@ -240,11 +240,11 @@ bool Lifetimes::placeInBucket(OpResult result, int64_t position) {
 bool Lifetimes::placeOverOperand(OpResult result, int64_t position) {
   Operation *op = result.getOwner();
   auto kernel = dyn_cast<graph::KernelOp>(op);
-  if (!kernel || op->getNumResults() != 1)
+  if (!kernel)
     return false;
   int64_t bytes = zero::bytesOf(result.getType());
   for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
-    if (!kernel.mayOverwrite(static_cast<unsigned>(index)))
+    if (!kernel.mayOverwrite(static_cast<unsigned>(index), result.getResultNumber()))
       continue;
     Place place = places.at(operand);
     const Root &root = roots[place.root];

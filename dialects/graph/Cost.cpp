@@ -38,9 +38,9 @@ double defaultBytes(Operation *op) {
   return bytes;
 }
 
-bool mayOverwriteOperand(Operation *op, unsigned index) {
+bool mayOverwriteOperand(Operation *op, unsigned index, unsigned result) {
   return op->hasTrait<OverwritesOperands>() && index < op->getNumOperands() &&
-         op->getOperand(index).getType() == op->getResult(0).getType();
+         op->getOperand(index).getType() == op->getResult(result).getType();
 }
 
 } // namespace zc::graph

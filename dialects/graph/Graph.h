@@ -30,8 +30,8 @@ namespace zc::graph {
 double defaultFlops(mlir::Operation *op);
 /// Bytes of all operands and results.
 double defaultBytes(mlir::Operation *op);
-/// Whether the op is marked OverwritesOperands and operand `index` has result 0's type.
-bool mayOverwriteOperand(mlir::Operation *op, unsigned index);
+/// Whether the op is marked OverwritesOperands and operand `index` has the result's type.
+bool mayOverwriteOperand(mlir::Operation *op, unsigned index, unsigned result);
 /// What kernels/Workspace.h says of the op's kernel; 0 for views and for kernels that are not of this project.
 int64_t defaultWorkspaceBytes(mlir::Operation *op, zc::Target target);
 

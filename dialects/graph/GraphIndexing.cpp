@@ -42,7 +42,7 @@ double GatherGradOp::getBytes() {
   return 3 * double(bytesOf(tensorOf(getGrad()))) + double(bytesOf(tensorOf(getIndices())));
 }
 
-bool GatherGradOp::mayOverwrite(unsigned index) {
+bool GatherGradOp::mayOverwrite(unsigned index, unsigned) {
   return index == 2 && viewedValue(getOnto()) != viewedValue(getGrad());
 }
 

@@ -28,9 +28,9 @@ def KernelOp : OpInterface<"KernelOp"> {
       [{ return $_op->getName().stripDialect(); }]>,
     InterfaceMethod<"Operand whose bytes the single result is a view of (no kernel runs), or -1.", "int", "getViewOperand",
       (ins), [{}], [{ return -1; }]>,
-    InterfaceMethod<"May result 0 be written over operand `index` (same bytes, element by element)?", "bool",
-      "mayOverwrite", (ins "unsigned":$index), [{}],
-      [{ return ::zc::graph::mayOverwriteOperand($_op, index); }]>,
+    InterfaceMethod<"May a result be written over operand `index` (same bytes, element by element)?", "bool",
+      "mayOverwrite", (ins "unsigned":$index, "unsigned":$result), [{}],
+      [{ return ::zc::graph::mayOverwriteOperand($_op, index, result); }]>,
     InterfaceMethod<"What operand `index` is to a layer.", "::zc::graph::OperandRole", "getOperandRole",
       (ins "unsigned":$index), [{}], [{ return ::zc::graph::OperandRole::data; }]>,
     InterfaceMethod<[{

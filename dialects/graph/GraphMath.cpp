@@ -92,7 +92,7 @@ double MatmulPartOp::getFlops() {
 }
 
 /// Over what it is added to, which the factors must not be.
-bool MatmulPartOp::mayOverwrite(unsigned index) {
+bool MatmulPartOp::mayOverwrite(unsigned index, unsigned) {
   return index == 2 && viewedValue(getAddend()) != viewedValue(getLhs()) &&
          viewedValue(getAddend()) != viewedValue(getRhs());
 }
@@ -202,7 +202,7 @@ ZC_INFER(CrossEntropyGradOp) {
   return infer.result(adaptor.getLogits().getType());
 }
 
-bool CrossEntropyGradOp::mayOverwrite(unsigned index) { return index == 1; }
+bool CrossEntropyGradOp::mayOverwrite(unsigned index, unsigned) { return index == 1; }
 
 //===-- linear cross entropy -----------------------------------------------===//
 

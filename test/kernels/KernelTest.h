@@ -292,10 +292,12 @@ template <typename T> T must(Result<T> result) {
   throw std::runtime_error(result.error().message);
 }
 
-/// As runOn, with the first output over an input.
-inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call call, size_t input) {
+/// As runOn, with outputs over inputs: pairs of an input and an output.
+inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call call,
+                                             const std::vector<std::pair<size_t, size_t>> &over) {
   KernelSpec spec = call.spec(kernels.target());
-  spec.inPlace = {{input, spec.numInputs}};
+  for (auto [input, output] : over)
+    spec.inPlace.emplace_back(input, spec.numInputs + output);
   Result<std::unique_ptr<Kernel>> kernel = kernels.prepare(spec);
   if (!kernel.ok())
     return kernel.error();
@@ -303,12 +305,19 @@ inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call
   for (Value &value : call.inputs)
     operands.push_back(value.data());
   for (Value &value : call.outputs)
-    operands.push_back(&value == &call.outputs.front() ? operands[input] : value.data());
+    operands.push_back(value.data());
+  for (auto [input, output] : over)
+    operands[spec.numInputs + output] = operands[input];
   WorkspaceOf workspace(spec);
   operands.push_back(workspace.data());
   ZC_RETURN_IF_ERROR((*kernel)->run(operands.data(), call.context));
-  call.outputs.front() = call.inputs[input];
+  for (auto [input, output] : over)
+    call.outputs[output] = call.inputs[input];
   return call.outputs;
+}
+/// With the first output over an input.
+inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call call, size_t input) {
+  return runInPlace(kernels, std::move(call), {{input, 0}});
 }
 
 /// Over each input that may be overwritten: the same bits as `outputs`, which are the kernel's beside its inputs.

@@ -14,8 +14,11 @@ Prepared prepareFused(const KernelSpec &spec) {
     sizes.push_back(sizeOf(spec.operands[i].dtype));
   const std::vector<TensorType> inputs(spec.operands.begin(),
                                        spec.operands.begin() + static_cast<std::ptrdiff_t>(spec.numInputs));
+  FusedTiles::Results over;
+  for (auto [input, output] : spec.inPlace)
+    over.set(output - spec.numInputs);
   return makeKernel(
-      [tiles = FusedTiles(std::move(*program), inputs, shape.dims, !spec.inPlace.empty()), sizes = std::move(sizes),
+      [tiles = FusedTiles(std::move(*program), inputs, shape.dims, over), sizes = std::move(sizes),
        numInputs = spec.numInputs, elements = shape.numElements(),
        threads = threadsFor(spec.threads, shape.numElements())](void *const *operands, const StepContext &) {
         parallelRanges(threads, elements, FusedTiles::kTile, [&](int64_t begin, int64_t end, int) {

@@ -5,14 +5,14 @@
 
 namespace zc::cpu {
 
-FusedTiles::FusedTiles(FusedProgram given, const std::vector<TensorType> &types, const Dims &shape, bool isOver)
+FusedTiles::FusedTiles(FusedProgram given, const std::vector<TensorType> &types, const Dims &shape, Results over)
     : program(std::move(given)) {
   for (const TensorType &type : types)
     addInput(type, shape);
   for (const FusedInstruction &instruction : program.instructions)
     addInstruction(instruction);
   for (size_t i = 0; i < program.results.size(); ++i)
-    addResult(i, isOver);
+    addResult(i, over);
   readThroughRelus();
   pairUp();
   assignTiles();
@@ -117,12 +117,12 @@ void FusedTiles::pairUp() {
     }
 }
 
-/// The first result may lie over an input: it is written last, or by the last instruction.
-void FusedTiles::addResult(size_t index, bool isOver) {
+/// A result over an input is written last, or by the last instruction.
+void FusedTiles::addResult(size_t index, Results over) {
   const size_t reg = program.results[index];
   const DType type = program.typeOf(reg);
   const bool isLast = reg + 1 == places.size();
-  const bool isDirect = type == DType::f32 && (isLast || index > 0 || !isOver);
+  const bool isDirect = type == DType::f32 && (isLast || !over[index]);
   if (isDirect)
     places[reg] = {Place::Kind::result, index};
   outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type)});

@@ -14,6 +14,8 @@
 #include "kernels/cpu/Strided.h"
 #include "kernels/cpu/fast/FusedSteps.h"
 
+#include <bitset>
+
 namespace zc::cpu {
 
 /// A program and the types of its tensors. Running allocates nothing.
@@ -25,10 +27,13 @@ public:
   /// reads are as many, all.
   static constexpr int64_t kAtOnce = 128;
 
-  /// `isOver`: the first result may lie over an input.
-  FusedTiles(FusedProgram program, const std::vector<TensorType> &inputs, const Dims &shape, bool isOver);
+  /// Results, by their places.
+  using Results = std::bitset<kFusedResults>;
+
+  /// `over`: which results may lie over inputs.
+  FusedTiles(FusedProgram program, const std::vector<TensorType> &inputs, const Dims &shape, Results over);
   explicit FusedTiles(const Prologue &prologue)
-      : FusedTiles(prologue.program, prologue.inputs, prologue.result.dims, false) {}
+      : FusedTiles(prologue.program, prologue.inputs, prologue.result.dims, {}) {}
 
   /// Elements [begin, end) of the results, in row-major order: inputs[i] points at the whole of input i, results[i] at
   /// element `begin` of result i.
@@ -75,7 +80,7 @@ private:
 
   void addInput(const TensorType &type, const Dims &shape);
   void addInstruction(const FusedInstruction &instruction);
-  void addResult(size_t index, bool isOver);
+  void addResult(size_t index, Results over);
   bool isRelu(size_t reg) const;
   void readThroughRelus();
   void pairUp();

@@ -150,6 +150,38 @@ graph.program @changes phase = eval inputs = ["x"] {
   %c = graph.exp %r : (tensor<6xf32>) -> tensor<6xf32>
   graph.assign @s, %x : tensor<6xf32>
   %q = graph.softmax %x {axis = 0 : i64} : (tensor<6xf32>) -> tensor<6xf32>
-  %y = graph.mul %c, %r : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %y = graph.mul %c, %q : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
   graph.return %y, %q : tensor<6xf32>, tensor<6xf32>
+}
+
+// -----
+
+// A gated layer: the gradient of its gate waits for nothing, and is computed with the other factor's, which reads the
+// same; silu, which only they need behind the border, is computed again of what is saved anyway.
+// CHECK-LABEL: graph.program @micro
+graph.parameter @w : tensor<8x8xf32> role = trainable
+graph.program @micro phase = micro inputs = ["g", "u"] {
+^bb0(%g: tensor<4x8xf32>, %u: tensor<4x8xf32>):
+  // CHECK: ^bb0(%[[G:.*]]: tensor<4x8xf32>, %[[U:.*]]: tensor<4x8xf32>):
+  // CHECK: %[[H:.*]] = graph.matmul %[[G]],
+  // CHECK: %[[P:.*]] = graph.fused %[[H]], %[[U]] {{.*}} -> tensor<4x8xf32>
+  // CHECK: graph.backward
+  // CHECK: %[[DY:.*]] = graph.matmul
+  // CHECK-NEXT: %[[D:.*]]:2 = graph.fused %{{.*}}, %{{.*}}, %{{.*}} {program = {{.*}}} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+  // CHECK-NOT: graph.silu
+  %w = graph.read @w : tensor<8x8xf32>
+  %h = graph.matmul %g, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %a = graph.silu %h : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = graph.mul %a, %u : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %z = graph.matmul %y, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  graph.backward
+  %dy = graph.matmul %z, %w {trans_rhs} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %da = graph.mul %dy, %u : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %du = graph.mul %dy, %a : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %dw = graph.matmul %y, %du {trans_lhs} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  graph.accumulate_grad @w, %dw : tensor<8x8xf32>
+  %dg = graph.silu_grad %da, %h : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %dw2 = graph.matmul %y, %dg {trans_lhs} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  graph.accumulate_grad @w, %dw2 : tensor<8x8xf32>
+  graph.return %z : tensor<4x8xf32>
 }

@@ -62,6 +62,7 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
       %d = graph.cross_entropy_grad %g, %x, %t, %lse {ignore_index = -100 : i64} : (tensor<f32>, tensor<4x4xf32>, tensor<4xi64>, tensor<4xf32>) -> tensor<4x4xf32>
       %s = graph.matmul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
       %m = graph.add %a, %g : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
+      %f:2 = graph.fused %a, %b {program = array<i64: 2, 4, 0, 0, 1, 6, 0, 0, 1, 0, 2, 3>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
       graph.return
     })",
                                                         &context);
@@ -70,13 +71,15 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
   module->walk([&](KernelOp op) {
     mlir::FailureOr<KernelSpec> spec = toKernelSpec(op);
     ASSERT_TRUE(succeeded(spec));
-    for (unsigned i = 0; i < op->getNumOperands(); ++i) {
-      EXPECT_EQ(op.mayOverwrite(i), mayOverwrite(*spec, overwritableInputs(spec->name), i, op->getNumOperands()))
-          << spec->name << " over operand " << i;
-      overwrites += op.mayOverwrite(i);
-    }
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      for (unsigned r = 0; r < op->getNumResults(); ++r) {
+        EXPECT_EQ(op.mayOverwrite(i, r),
+                  mayOverwrite(*spec, overwritableInputs(spec->name), i, op->getNumOperands() + r))
+            << spec->name << ": result " << r << " over operand " << i;
+        overwrites += op.mayOverwrite(i, r);
+      }
   });
-  EXPECT_EQ(overwrites, 3);
+  EXPECT_EQ(overwrites, 7); // any of the program's two results over any of its two operands
 }
 
 } // namespace
