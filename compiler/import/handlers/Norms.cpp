@@ -47,8 +47,13 @@ template <typename OpT> void norm(Node &node) {
 template <typename OpT> void softmax(Node &node) {
   Value x = node.input(0);
   int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x));
-  if (!node.failed())
-    node.set(node.make<OpT>({x}, node.attrs().integer("axis", axis)));
+  if (node.failed())
+    return;
+  Attrs attributes = node.attrs().integer("axis", axis);
+  // torch's rows of which its mask hides all are zeros, and so are their gradients.
+  if (std::is_same_v<OpT, SoftmaxOp> && node.tracedCall("aten.scaled_dot_product_attention"))
+    attributes.flag("zero_masked");
+  node.set(node.make<OpT>({x}, attributes));
 }
 
 /// Until opset 12: over all dimensions from `axis` on, as one.
