@@ -147,6 +147,7 @@ struct AbsorbScale : OpRewritePattern<AttentionOp> {
 };
 
 /// A mask that is known to be causal becomes the flag, one that hides nothing goes; one of -inf and 0 becomes a bool.
+/// Of one that is the same for all samples, one sample's stays.
 struct SimplifyMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op, PatternRewriter &rewriter) const override {
@@ -159,6 +160,11 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
                                                op.getScaleAttr(),
                                                isCausal ? rewriter.getUnitAttr() : op.getCausalAttr(),
                                                op.getDropoutAttr(), op.getDropoutIdAttr(), ViewsAttr());
+      return success();
+    }
+    if (dimsOf(mask)[0] > 1 && isSameForSamples(mask)) {
+      Value one = ofOneSample(mask, rewriter);
+      rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(one); });
       return success();
     }
     auto select = mask.getDefiningOp<SelectOp>();

@@ -201,3 +201,48 @@ bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys, b
   }
   return true;
 }
+
+static bool hasSamples(Value value) { return dimsOf(value).size() == 4 && dimsOf(value)[0] > 1; }
+
+/// What all samples of a table are; nothing where they differ.
+static std::optional<HostTensor> oneSample(HostTensor table) {
+  const int64_t elements = table.numElements();
+  table.dims[0] = 1;
+  const int64_t part = table.numElements();
+  for (int64_t i = part; !table.splat && i < elements; ++i)
+    if (table.isFloat() ? !(table.floats[i] == table.floats[i % part]) : table.ints[i] != table.ints[i % part])
+      return std::nullopt;
+  if (!table.splat)
+    table.isFloat() ? table.floats.resize(part) : table.ints.resize(part);
+  return table;
+}
+
+bool zc::importer::isSameForSamples(Value value, int depth) {
+  if (dimsOf(value).size() > 4)
+    return false;
+  if (!hasSamples(value))
+    return true;
+  if (auto table = constantOf(value))
+    return oneSample(std::move(*table)).has_value();
+  Operation *op = value.getDefiningOp();
+  return op && depth > 0 && op->getNumResults() == 1 && (op->hasTrait<Elementwise>() || isa<ExpandOp>(op)) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isSameForSamples(operand, depth - 1); });
+}
+
+Value zc::importer::ofOneSample(Value value, PatternRewriter &rewriter) {
+  if (!hasSamples(value))
+    return value;
+  Location loc = value.getLoc();
+  if (auto table = constantOf(value))
+    return rewriter.create<ConstantOp>(loc, toAttribute(*oneSample(std::move(*table)), rewriter.getContext()));
+  llvm::SmallVector<int64_t, 4> shape(dimsOf(value));
+  shape[0] = 1;
+  Operation *op = value.getDefiningOp();
+  llvm::SmallVector<Value, 3> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(ofOneSample(operand, rewriter));
+  if (isa<ExpandOp>(op))
+    return rewriter.create<ExpandOp>(loc, operands[0], shape);
+  OperationState state(loc, op->getName(), operands, tensorOf(value).clone(shape), op->getAttrs());
+  return rewriter.create(state)->getResult(0);
+}

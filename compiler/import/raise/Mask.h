@@ -1,7 +1,7 @@
 //===- Mask.h - what an attention mask is known to be ------------------------------===//
 #pragma once
 
-#include "mlir/IR/Value.h"
+#include "mlir/IR/PatternMatch.h"
 
 namespace zc::importer {
 
@@ -25,5 +25,11 @@ bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys, bool keep
 /// Does `mask` let query i of `queries` see exactly the keys j <= i + keys - queries? A bool mask, or a float one of 0
 /// and low numbers. Every row keeps at least one key.
 bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
+
+/// Is `value`, of rank 4 or less, known to be the same for all samples, which its first of four dimensions are? Masks
+/// of a window are tables of a batch, by positions that no sample has other ones of.
+bool isSameForSamples(mlir::Value value, int depth = 8);
+/// Then what it is for one.
+mlir::Value ofOneSample(mlir::Value value, mlir::PatternRewriter &rewriter);
 
 } // namespace zc::importer

@@ -680,3 +680,35 @@ graph.program @micro phase = micro inputs = ["temperature", "k", "v", "t"] {
   %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %z : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// A window over positions of each sample is one sample's; what comes with the data is not.
+// CHECK-LABEL: inputs = ["window", "k", "v", "shown"]
+// CHECK: %[[A:.*]] = graph.and %{{.*}}, %{{.*}} : (tensor<1x1x3x3xi1>, tensor<1x1x3x3xi1>) -> tensor<1x1x3x3xi1>
+// CHECK: %[[M:.*]] = graph.select %[[A]], {{.*}} -> tensor<1x1x3x3xf32>
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[M]]
+// CHECK: graph.attention {{.*}}tensor<2x1x1x3xi1>
+graph.program @micro phase = micro inputs = ["window", "k", "v", "shown"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %shown: tensor<2x1x1x3xi1>):
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %inf = graph.constant dense<0xFF800000> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %two = graph.constant dense<2> : tensor<i64>
+  %columns = graph.constant dense<[[[[0, 1, 2]]], [[[0, 1, 2]]]]> : tensor<2x1x1x3xi64>
+  %rows = graph.constant dense<[[[[0], [1], [2]]], [[[0], [1], [2]]]]> : tensor<2x1x3x1xi64>
+  %le = graph.less_equal %columns, %rows : (tensor<2x1x1x3xi64>, tensor<2x1x3x1xi64>) -> tensor<2x1x3x3xi1>
+  %first = graph.sub %rows, %two : (tensor<2x1x3x1xi64>, tensor<i64>) -> tensor<2x1x3x1xi64>
+  %near = graph.less %first, %columns : (tensor<2x1x3x1xi64>, tensor<2x1x1x3xi64>) -> tensor<2x1x3x3xi1>
+  %and = graph.and %le, %near : (tensor<2x1x3x3xi1>, tensor<2x1x3x3xi1>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %and, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %c = graph.select %shown, %s2, %inf : (tensor<2x1x1x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %c {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
