@@ -145,6 +145,20 @@ inline Call fusedCall(const Case &from) {
   return call;
 }
 
+/// As many outputs as can be, each over an input of its own.
+inline std::vector<std::pair<size_t, size_t>> overlaid(const Call &call) {
+  std::vector<std::pair<size_t, size_t>> over;
+  std::vector<bool> isTaken(call.inputs.size());
+  for (size_t output = 0; output < call.outputs.size(); ++output)
+    for (size_t input = 0; input < call.inputs.size(); ++input)
+      if (!isTaken[input] && call.inputs[input].type == call.outputs[output].type) {
+        over.emplace_back(input, output);
+        isTaken[input] = true;
+        break;
+      }
+  return over;
+}
+
 /// The registers that are results, by kernels of one operation.
 inline std::vector<Value> runApart(const Case &from, const KernelRegistry &kernels) {
   std::vector<Value> registers = from.inputs;

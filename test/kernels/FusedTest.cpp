@@ -5,20 +5,6 @@
 namespace zc::test {
 namespace {
 
-/// As many outputs as can be, each over an input of its own.
-std::vector<std::pair<size_t, size_t>> overlaid(const Call &call) {
-  std::vector<std::pair<size_t, size_t>> over;
-  std::vector<bool> isTaken(call.inputs.size());
-  for (size_t output = 0; output < call.outputs.size(); ++output)
-    for (size_t input = 0; input < call.inputs.size(); ++input)
-      if (!isTaken[input] && call.inputs[input].type == call.outputs[output].type) {
-        over.emplace_back(input, output);
-        isTaken[input] = true;
-        break;
-      }
-  return over;
-}
-
 TEST(FastFused, RandomProgramsHaveTheBitsOfTheirOperations) {
   for (unsigned seed = 0; seed < 600; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
