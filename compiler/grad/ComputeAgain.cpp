@@ -21,6 +21,24 @@ bool isQuick(const FusionFacts &facts) {
   return (code >= FusedCode::cast && code <= FusedCode::abs && code != FusedCode::div) || code == FusedCode::relu;
 }
 
+/// A function that CPUs compute in vectors: some times as long as an operand is read.
+bool isVectorFunction(const FusionFacts &facts) {
+  switch (facts.instruction ? facts.instruction->code : FusedCode::end) {
+  case FusedCode::div:
+  case FusedCode::exp:
+  case FusedCode::sqrt:
+  case FusedCode::reciprocal:
+  case FusedCode::tanh:
+  case FusedCode::sigmoid:
+  case FusedCode::silu:
+  case FusedCode::gelu:
+  case FusedCode::geluTanh:
+    return true;
+  default:
+    return false;
+  }
+}
+
 /// How an input could be computed.
 struct Again {
   Again(const FusionTable &table, const FusedGroup &group, Value value)
@@ -57,7 +75,7 @@ bool Again::isSavedForGroup(Value made) const {
 
 bool Again::isAllowed(Operation *maker) {
   const FusionFacts &facts = table.of(maker);
-  return isQuick(facts) || (isSaved && facts.instruction && !std::exchange(hasFunction, true));
+  return isQuick(facts) || (isSaved && isVectorFunction(facts) && !std::exchange(hasFunction, true));
 }
 
 /// Collects what makes `operand` of tensors that are read anyway, of vectors and of at most one more tensor.
