@@ -166,17 +166,21 @@ const Narrow *narrowOf(DType type) {
 
 class ArraySource : public InputSource {
 public:
-  ArraySource(SampleOrder order, const BatchSpec &batch, std::string path)
-      : InputSource(batch), order(order), path(std::move(path)) {}
+  /// `inBatches`: what `order` has in order are batches, not samples.
+  ArraySource(SampleOrder order, bool inBatches, const BatchSpec &batch, std::string path)
+      : InputSource(batch), order(order), inBatches(inBatches), path(std::move(path)) {}
 
   Status fill(size_t input, int64_t step, int64_t micro, int64_t dataRank, void *destination) const override {
     const Array &array = arrays[input];
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
     int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;
     int64_t first = positionOf(input, step, micro, dataRank);
+    auto sampleAt = [&](int64_t position) {
+      return inBatches ? order.at(position / rows) * rows + position % rows : order.at(position);
+    };
     for (int64_t row = 0; row < rows;) {
-      int64_t sample = order.at(first + row), run = 1;
-      while (row + run < rows && order.at(first + row + run) == sample + run)
+      int64_t sample = sampleAt(first + row), run = 1;
+      while (row + run < rows && sampleAt(first + row + run) == sample + run)
         ++run;
       char *to = static_cast<char *>(destination) + row * rowBytes;
       ZC_RETURN_IF_ERROR(array.integers ? readIntegers(input, sample, run, to)
@@ -200,7 +204,7 @@ public:
     }
     return true;
   }
-  int64_t samples() const override { return order.samples(); }
+  int64_t samples() const override { return order.samples() * (inBatches ? batch.rows() : 1); }
 
   Result<uint64_t> fingerprint() const override {
     io::Hasher hash;
@@ -223,6 +227,7 @@ private:
   Status inspect(size_t input, int64_t first, const int64_t *values, int64_t n) const;
 
   SampleOrder order;
+  bool inBatches;
   std::string path;
 };
 
@@ -268,6 +273,41 @@ Status ArraySource::inspect(size_t input, int64_t first, const int64_t *values, 
   return error;
 }
 
+struct Extent {
+  int64_t count = 1;
+  bool inBatches = false;
+};
+
+/// Arrays have as many samples, or as many batches: of a graph's edges, beside its nodes, one row is no sample.
+Result<Extent> countSamples(const std::vector<Array> &arrays, const BatchSpec &batch, const std::string &path) {
+  std::optional<size_t> first;
+  std::optional<Error> problem;
+  bool areBatches = true;
+  int64_t batches = 1;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!batch.inputs[i].used)
+      continue;
+    const int64_t samples = arrays[i].type.dims[0], rows = BatchSpec::rowsOf(batch.inputs[i]);
+    if (!first) {
+      first = i;
+      batches = samples / rows;
+    }
+    areBatches &= samples % rows == 0 && samples / rows == batches;
+    if (const int64_t seen = arrays[*first].type.dims[0]; samples != seen && !problem) {
+      problem = makeError(Code::mismatch, 875,
+                          "the array for graph input \"" + batch.inputs[i].name + "\" has " + std::to_string(samples) +
+                              " samples but those before it have " + std::to_string(seen),
+                          path);
+      if (const int64_t others = BatchSpec::rowsOf(batch.inputs[*first]); rows != others)
+        problem->note = "a batch takes " + std::to_string(rows) + " rows of it, " + std::to_string(others) +
+                        " of those before: that many batches each would do, too";
+    }
+  }
+  if (!problem)
+    return Extent{first ? arrays[*first].type.dims[0] : 1, false};
+  return areBatches ? Result<Extent>(Extent{batches, true}) : std::move(*problem);
+}
+
 } // namespace
 
 Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, const BatchSpec &batch) {
@@ -275,7 +315,6 @@ Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, cons
   if (!collection)
     return collection.error();
   std::vector<Array> arrays;
-  std::optional<int64_t> seen;
   for (const InputSpec &input : batch.inputs) {
     arrays.emplace_back();
     if (!input.used)
@@ -284,22 +323,18 @@ Result<std::unique_ptr<InputSource>> openArrays(const DataOptions &options, cons
     if (!array)
       return array.error();
     ZC_RETURN_IF_ERROR(checkType(input, *array, options.data));
-    int64_t samples = array->type.dims[0];
-    if (samples < 1)
+    if (array->type.dims[0] < 1)
       return makeError(Code::badInput, 874, "the array for graph input \"" + input.name + "\" has no samples",
                        options.data);
-    if (seen && samples != *seen)
-      return makeError(Code::mismatch, 875,
-                       "the array for graph input \"" + input.name + "\" has " + std::to_string(samples) +
-                           " samples but those before it have " + std::to_string(*seen),
-                       options.data);
-    seen = samples;
     if (narrowOf(input.type.dtype) && (array->type.dtype != input.type.dtype || input.range.isKnown()))
       array->integers = integersOf(array->file, array->offset, array->type);
     arrays.back() = std::move(*array);
   }
-  int64_t samples = seen.value_or(1);
-  auto source = std::make_unique<ArraySource>(SampleOrder(samples, options.shuffle, options.seed), batch, options.data);
+  auto extent = countSamples(arrays, batch, options.data);
+  if (!extent)
+    return extent.error();
+  auto source = std::make_unique<ArraySource>(SampleOrder(extent->count, options.shuffle, options.seed),
+                                              extent->inBatches, batch, options.data);
   source->arrays = std::move(arrays);
   return std::unique_ptr<InputSource>(std::move(source));
 }

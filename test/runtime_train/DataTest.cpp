@@ -123,6 +123,70 @@ TEST(ArraySource, ShuffledRowsStayTogether) {
   EXPECT_EQ(x[3], float(10 * labels[1]));
 }
 
+/// `batches` of two samples and three edges, whose numbers are 100 * edge + column.
+static std::string graphFolder(const TempFolder &folder, int batches, int edges) {
+  std::vector<float> x;
+  std::vector<int64_t> labels, ends;
+  for (int s = 0; s < 2 * batches; ++s) {
+    labels.push_back(s);
+    for (int c = 0; c < 3; ++c)
+      x.push_back(float(10 * s + c));
+  }
+  for (int e = 0; e < edges; ++e)
+    ends.insert(ends.end(), {100 * e, 100 * e + 1});
+  auto shape = [](int n, const char *rest) {
+    return "{'descr': '" + std::string(*rest == '3' ? "<f4" : "<i8") + "', 'fortran_order': False, 'shape': (" +
+           std::to_string(n) + ", " + rest + ")}";
+  };
+  folder.write("x.npy", npy(shape(2 * batches, "3"), rawBytes(x)));
+  folder.write("labels.npy", npy(shape(2 * batches, ""), rawBytes(labels)));
+  folder.write("edges.npy", npy(shape(edges, "2"), rawBytes(ends)));
+  return folder.path;
+}
+
+static BatchSpec graphs() {
+  BatchSpec batch = arrays();
+  batch.inputs.push_back({"edges", {DType::i64, {3, 2}}});
+  return batch;
+}
+
+TEST(ArraySource, InputsOfOtherRowsGoBatchByBatch) {
+  for (bool shuffle : {false, true}) {
+    TempFolder folder;
+    DataOptions options;
+    options.data = graphFolder(folder, 5, 15);
+    options.shuffle = shuffle;
+    auto source = openSource(options, graphs());
+    ASSERT_OK(source);
+    EXPECT_EQ((*source)->samples(), 10);
+    const SampleOrder order(5, shuffle, options.seed);
+    for (int64_t s = 0; s < 3; ++s)
+      for (int64_t g = 0; g < 2; ++g)
+        for (int64_t r = 0; r < 2; ++r) {
+          int64_t labels[2], edges[6];
+          ASSERT_OK((*source)->load(1, s, g, r, labels));
+          ASSERT_OK((*source)->load(2, s, g, r, edges));
+          const int64_t at = order.at((s * 2 + g) * 2 + r);
+          EXPECT_EQ(labels[1], 2 * at + 1);
+          EXPECT_EQ(edges[0], 300 * at);
+          EXPECT_EQ(edges[5], 300 * at + 201);
+        }
+  }
+}
+
+TEST(ArraySource, BatchesAreWholeAndAsManyForEachInput) {
+  TempFolder folder;
+  DataOptions options;
+  for (int edges : {14, 12, 18}) {
+    options.data = graphFolder(folder, 5, edges);
+    auto source = openSource(options, graphs());
+    ASSERT_FALSE(source.ok());
+    EXPECT_EQ(source.error().code, Code::mismatch);
+    EXPECT_EQ(source.error().note,
+              "a batch takes 3 rows of it, 2 of those before: that many batches each would do, too");
+  }
+}
+
 TEST(ArraySource, NamesWhatDoesNotFit) {
   TempFolder folder;
   DataOptions options;
