@@ -321,6 +321,34 @@ def fixed_rows():
     expect(abs(got[0] - model(**batch).item()) < 1e-5, got)
 
 
+def edges_beside_nodes():
+    """Of a graph's edges [2, E] a row is no sample: the batch is as it is, and training goes batch by batch."""
+    class Convolution(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+
+        def mean(self, nodes, edges):
+            summed = nodes.index_add(0, edges[1], nodes[edges[0]])
+            return summed / torch.ones(len(nodes)).index_add(0, edges[1], torch.ones(edges.shape[1]))[:, None]
+
+        def forward(self, nodes, edges, labels):
+            hidden = torch.relu(self.first(self.mean(nodes, edges)))
+            return functional.cross_entropy(self.second(self.mean(hidden, edges)), labels)
+
+    torch.manual_seed(3)
+    model, path = Convolution(), suite.dir / "graph.onnx"
+    graphs = [{"nodes": torch.randn(12, 8), "edges": torch.randint(0, 12, (2, 30)), "labels": torch.randint(0, 4, (12,))} for _ in range(3)]
+    with raises(2, "same number of rows"):
+        zero_compile.export(model, graphs[0], path)
+    zero_compile.export(model, graphs[0], path, fixed_batch=True)
+    plan = zero_compile.compile(path, suite.dir / "graph.plan", optimizer="sgd", lr=0.5)
+    check.write_batch(suite.dir / "graph.safetensors", {name: torch.cat([graph[name] for graph in graphs]) for name in graphs[0]})
+    got = [m["loss"] for m in zero_compile.train(plan, suite.dir / "graph-run", data=suite.dir / "graph.safetensors", steps=4)]
+    wanted = torch_steps(torch.optim.SGD(model.parameters(), 0.5), [*graphs, graphs[0]], lambda graph: model(**graph))
+    expect(all(abs(a - b) < 1e-5 for a, b in zip(got, wanted, strict=True)), (got, wanted))
+
+
 def speech():
     """Of two tasks whose models end alike the configuration's kind decides."""
     folder = suite.dir / "whisper"
@@ -469,6 +497,6 @@ def over_what_is_read():
 
 
 suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, names_and_types, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
-                                     fixed_rows, speech, notebook,
+                                     fixed_rows, edges_beside_nodes, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, over_what_is_read)])
 suite.finish()

@@ -35,7 +35,7 @@ def export(model, batch, path="model.onnx", loss=None, exporter=None, check=True
     notes = notes or functools.partial(print, file=sys.stderr)
     if not isinstance(model, need("torch", "exporting").nn.Module):
         raise ZeroError(USAGE, f"the model is no torch.nn.Module but a {type(model).__name__}")
-    check_batch(batch)
+    check_batch(batch, fixed_batch)
     outputs.check(path)
     if check:  # before anything that takes time
         programs.find("zero-compile"), programs.find("zero-run")
@@ -160,7 +160,8 @@ def compare(model, wrapper, batch, file, loss, exporter, task, notes, fixed_batc
         notes(checking.compare(wrapper, file, batch, None if fixed_batch else check_batch(batch), checking.towards(batch, False) if task is None else None))
 
 
-def check_batch(batch):
+def check_batch(batch, fixed_batch=False):
+    """The number of rows, which all inputs have, unless the batch is fixed."""
     torch = need("torch", "exporting")
     if not isinstance(batch, dict) or not batch or not all(isinstance(value, torch.Tensor) and value.dim() >= 1 for value in batch.values()):
         raise ZeroError(USAGE, "the batch must be a dict of tensors, each with the batch dimension first")
@@ -169,9 +170,10 @@ def check_batch(batch):
             raise ZeroError(UNSUPPORTED, f"the input {name!r} is {'sparse' if value.layout != torch.strided else value.dtype}",
                             help="torch.view_as_real makes floats of complex numbers, to_dense() whole tensors of sparse ones; in the model the other way round")
     rows = {name: value.shape[0] for name, value in batch.items()}
-    if len(set(rows.values())) != 1 or min(rows.values()) < 2:
+    if not fixed_batch and (len(set(rows.values())) != 1 or min(rows.values()) < 2):
         raise ZeroError(USAGE, f"the inputs must have the same number of rows, at least 2; they have {rows}",
-                        help="with one row an exporter takes the dimension for a constant")
+                        help="with one row an exporter takes the dimension for a constant; --fixed-batch (fixed_batch=True) takes the batch as it "
+                             "is, as a graph's edges beside its nodes")
     return min(rows.values())
 
 
