@@ -406,6 +406,41 @@ TEST(FastAttention, carriesMaximaOverBlocksOfKeys) {
   forFastTypes([&](DType type) { expectAttentionMatches(row, type, &mask); });
 }
 
+/// Of blocks that a window or padding hides nothing is computed: the bits of the same mask, added.
+TEST(FastAttention, leavesOutBlocksThatAMaskHides) {
+  AttentionCase window{{2, 2, 300, 8}, {2, 1, 600, 8}, {2, 1, 600, 8}, {1, 1, 300, 600}, DType::boolean, false};
+  AttentionCase padding = window;
+  padding.mask = {2, 1, 1, 600};
+  auto sees = [&](const AttentionCase &row, int64_t at) {
+    const int64_t i = at / 600, j = at % 600;
+    return &row == &window ? i % 50 != 7 && j >= 2 * i && j < 2 * i + 9 // some rows see nothing
+                           : i == 0 && j >= 510;                        // one of the samples, too
+  };
+  for (const AttentionCase *row : {&window, &padding}) {
+    Value kept({DType::boolean, row->mask}), added({DType::f32, row->mask});
+    for (size_t at = 0; at < kept.size(); ++at) {
+      kept.set(at, sees(*row, static_cast<int64_t>(at)));
+      added.set(at, sees(*row, static_cast<int64_t>(at)) ? 0 : -kInfinity);
+    }
+    forFastTypes([&](DType type) {
+      expectAttentionMatches(*row, type, &kept);
+      const Value q = random(type, row->query, 1), k = random(type, row->key, 2), v = random(type, row->value, 3);
+      Call forward{"attention", {q, k, v, kept}, {Value(q.type), Value({DType::f32, {2, 2, 300}})}, {{"scale", 0.3}}};
+      Call other = forward;
+      other.inputs[3] = added;
+      const std::vector<Value> results = must(run(forward));
+      EXPECT_TRUE(results == must(run(other)));
+      Call backward{"attention_grad",
+                    {random(type, q.type.dims, 5), q, k, v, results[0], results[1], kept},
+                    {Value(q.type), Value(k.type), Value(v.type)},
+                    {{"scale", 0.3}}};
+      other = backward;
+      other.inputs[6] = added;
+      EXPECT_TRUE(must(run(backward)) == must(run(other)));
+    });
+  }
+}
+
 TEST(FastAttention, masksWholeRows) {
   Value q = random(DType::f32, {1, 1, 3, 4}, 1), mask = boolean({1, 1, 3, 3}, {1, 0, 1, 0, 0, 0, 1, 1, 1});
   Call forward{"attention", {q, q, q, mask}, {Value(q.type), Value({DType::f32, {1, 1, 3}})}, {{"scale", 1.0}}};

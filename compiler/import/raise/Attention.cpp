@@ -167,11 +167,15 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
       rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(one); });
       return success();
     }
-    auto select = mask.getDefiningOp<SelectOp>();
+    auto reshape = mask.getDefiningOp<ReshapeOp>();
+    auto select = (reshape ? reshape.getInput() : mask).getDefiningOp<SelectOp>();
     if (!select || splatOf(select.getLhs()) != 0.0 || splatOf(select.getRhs()) != -INFINITY ||
-        dimsOf(select.getCondition()) != dimsOf(mask))
+        dimsOf(select.getCondition()) != dimsOf(select))
       return failure();
-    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(select.getCondition()); });
+    Value kept = select.getCondition();
+    if (reshape)
+      kept = rewriter.create<ReshapeOp>(reshape.getLoc(), kept, dimsOf(mask));
+    rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(kept); });
     return success();
   }
 };

@@ -31,7 +31,10 @@ public:
       std::fill(sums, sums + roundUp(rows, kTileRows) * pieces.valueDepth, 0.0f);
       std::fill(tops, tops + rows, kMinusInfinity);
       std::fill(totals, totals + rows, 0.0f);
-      forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, mask, dropout, tile); });
+      forKeyBlocks(s, by, row, [&](const Block &block) {
+        if (!mask.hides(block))
+          addBlock(block, mask, dropout, tile);
+      });
       for (int64_t i = 0; i < rows; ++i) {
         result.prefetchAfter(row + i, s.queries, s.dtype, s.valueDepth);
         lse[row + i] = totals[i] == 0 ? kMinusInfinity : tops[i] + std::log(totals[i]);

@@ -115,12 +115,26 @@ struct HeadMask {
   /// What is left to scale scores by once they are masked.
   float factor() const { return s.hasMask ? 1 : static_cast<float>(s.scale); }
   void apply(const Block &block, int64_t i, float *scores, int64_t n) const {
-    if (!s.hasMask)
-      return;
+    if (s.hasMask)
+      maskScores(s.mask, row(block, i), s.maskStrides[3] == 0, static_cast<float>(s.scale), scores, n);
+  }
+  /// Does it leave nothing of a block? Of a bool mask it is soon seen: one that a window is far from, or padding.
+  bool hides(const Block &block) const {
+    if (!s.hasMask || s.mask != DType::boolean)
+      return false;
+    const int64_t rows = s.maskStrides[2] == 0 ? 1 : block.rows, keys = s.maskStrides[3] == 0 ? 1 : block.keys;
+    unsigned char kept = 0;
+    for (int64_t i = 0; i < rows && kept == 0; ++i)
+      for (int64_t j = 0; j < keys; ++j)
+        kept |= static_cast<const unsigned char *>(row(block, i))[j];
+    return kept == 0;
+  }
+
+private:
+  const void *row(const Block &block, int64_t i) const {
     const int64_t at =
         b * s.maskStrides[0] + h * s.maskStrides[1] + (block.row + i) * s.maskStrides[2] + block.key * s.maskStrides[3];
-    maskScores(s.mask, static_cast<const char *>(mask) + at * sizeOf(s.mask), s.maskStrides[3] == 0,
-               static_cast<float>(s.scale), scores, n);
+    return static_cast<const char *>(mask) + at * sizeOf(s.mask);
   }
 };
 

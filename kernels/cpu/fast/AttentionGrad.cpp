@@ -55,7 +55,10 @@ public:
       std::fill_n(dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
-      forKeyBlocks(s, by, row, [&](const Block &block) { addBlock(block, task); });
+      forKeyBlocks(s, by, row, [&](const Block &block) {
+        if (!task.mask.hides(block))
+          addBlock(block, task);
+      });
       store(dQueries, rows, s.depth, static_cast<float>(s.scale), {head.dQuery.row(row, s.dtype), head.dQuery.stride});
     }
   }

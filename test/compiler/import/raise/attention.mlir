@@ -712,3 +712,22 @@ graph.program @micro phase = micro inputs = ["window", "k", "v", "shown"] {
   %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %z : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// A bool mask of torch's sdpa, without samples and heads.
+// CHECK-LABEL: inputs = ["flat", "k", "v", "shown"]
+// CHECK: ^bb0({{.*}}, %[[M:[a-z0-9]*]]: tensor<3x3xi1>)
+// CHECK: %[[R:.*]] = graph.reshape %[[M]] {shape = array<i64: 1, 1, 3, 3>}
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[R]] {scale
+graph.program @micro phase = micro inputs = ["flat", "k", "v", "shown"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %shown: tensor<3x3xi1>):
+  %inf = graph.constant dense<0xFF800000> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %mask = graph.select %shown, %zero, %inf : (tensor<3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64, zero_masked} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %y : tensor<2x4x3x8xf32>
+}
