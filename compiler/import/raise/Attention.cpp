@@ -1,6 +1,7 @@
 //===- Attention.cpp - scaled dot-product attention -------------------------------===//
 #include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Scores.h"
+#include "dialects/graph/Gradient.h"
 
 #include <numeric>
 
