@@ -36,8 +36,8 @@ InputSet overwritableInputs(std::string_view kernel) {
 }
 
 bool mayOverwrite(const KernelSpec &spec, InputSet allowed, size_t input, size_t output) {
-  const bool isOfIts = output == spec.numInputs || spec.name == "fused";
-  return isOfIts && input < 32 && (allowed >> input & 1) != 0 && spec.operands[input] == spec.operands[output];
+  const bool isOneOfIts = output == spec.numInputs || (output > spec.numInputs && spec.name == "fused");
+  return isOneOfIts && input < 32 && (allowed >> input & 1) != 0 && spec.operands[input] == spec.operands[output];
 }
 
 } // namespace zc

@@ -80,6 +80,10 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
       }
   });
   EXPECT_EQ(overwrites, 7); // any of the program's two results over any of its two operands
+  const TensorType type{DType::f32, {4}};
+  const KernelSpec program{"fused", {type, type, type, type}, 2, {}};
+  EXPECT_TRUE(mayOverwrite(program, kAnyInput, 0, 3));
+  EXPECT_FALSE(mayOverwrite(program, kAnyInput, 0, 1)) << "an input is no output";
 }
 
 } // namespace
