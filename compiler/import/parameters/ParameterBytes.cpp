@@ -109,11 +109,9 @@ std::unique_ptr<HostTensor> ParameterBytes::part(StringRef name, int64_t first, 
   return tensor;
 }
 
-std::optional<ParameterBytes::Frontier> ParameterBytes::causalFrontier(StringRef name) {
-  auto found = tensors.find(name);
-  if (found == tensors.end() || found->second.dims.size() < 2 || found->second.elements == 0)
+std::optional<ParameterBytes::Frontier> ParameterBytes::causalFrontier(const TensorInfo &info) {
+  if (info.dims.size() < 2 || info.elements == 0)
     return std::nullopt;
-  const TensorInfo &info = found->second;
   const int64_t rows = info.dims[info.dims.size() - 2], columns = info.dims.back(),
                 size = static_cast<int64_t>(sizeOf(info.dtype)), rowBytes = columns * size;
   std::string first, row;

@@ -31,7 +31,7 @@ public:
     HostTensor kept;
     std::optional<HostTensor> dropped;
   };
-  std::optional<Frontier> causalFrontier(llvm::StringRef name);
+  std::optional<Frontier> causalFrontier(const TensorInfo &info);
 
   /// The only row of a matrix that is all zeros. Large ones: among their first and last rows, where padding stands.
   std::optional<int64_t> zeroRow(llvm::StringRef name);

@@ -56,12 +56,6 @@ Result<Value> Parameters::readAs(const std::string &initializer, const std::stri
   return store(*info, parameter, loc);
 }
 
-std::optional<ParameterBytes::Frontier> Parameters::causalFrontier(const TensorInfo &info) const {
-  llvm::StringMap<TensorInfo> one;
-  one["table"] = info;
-  return ParameterBytes(file, one).causalFrontier("table");
-}
-
 Result<Value> Parameters::read(const std::string &name, Location loc) {
   const Ties::Tied *tie = ties.of(name);
   const std::string &own = tie ? tie->to : name;

@@ -30,8 +30,6 @@ public:
   /// Is the tensor of a Constant node of the model to be stored as initializers are? Exporters of frozen modules, and
   /// converters, write weights so: in a file without an initializer that could be one, and with a matrix in a node.
   bool isParameter(const onnxpb::Tensor &constant) const;
-  /// Of any tensor of the file: ParameterBytes::causalFrontier.
-  std::optional<ParameterBytes::Frontier> causalFrontier(const TensorInfo &info) const;
   /// The initializer's value, through its tie.
   Result<mlir::Value> read(const std::string &name, mlir::Location loc);
   /// The value of a tensor whose bytes stay in the file.

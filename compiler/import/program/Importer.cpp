@@ -149,7 +149,7 @@ Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &t
   if (&scope == &modelScope && parameters.isParameter(tensor))
     return parameters.store(*info, stored, loc);
   if (info->elements > options.limits.foldedElements) {
-    auto frontier = parameters.causalFrontier(*info);
+    auto frontier = parameters.bytes().causalFrontier(*info);
     return frontier ? makeFrontier(std::move(*frontier), info->dims, loc) : parameters.store(*info, stored, loc);
   }
   auto values = read(*info, what);

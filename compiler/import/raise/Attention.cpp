@@ -225,7 +225,7 @@ bool isAttention(SoftmaxOp op) {
     Operation *maker = scores.getDefiningOp();
     if (isa_and_nonnull<MatmulOp>(maker))
       return tensorOf(scores).getRank() > 2 && reaches(op.getResult(), reaches);
-    if (!isa_and_nonnull<AddOp, SubOp, MulOp, DivOp, MaxOp, SelectOp, ReshapeOp>(maker))
+    if (!isBetweenScoresAndSoftmax(maker) && !isa_and_nonnull<ReshapeOp>(maker))
       return false;
     auto larger = llvm::find_if(maker->getOperands(), [&](Value operand) {
       return tensorOf(operand).getNumElements() == tensorOf(scores).getNumElements() && operand.getDefiningOp() &&

@@ -36,10 +36,6 @@ Value splitHeads(PatternRewriter &rewriter, Value value, llvm::ArrayRef<int64_t>
   return reshaped(rewriter, value, shape);
 }
 
-bool isBetweenScoresAndSoftmax(Operation *op) {
-  return isa_and_nonnull<AddOp, SubOp, MulOp, DivOp, MaxOp, SelectOp>(op);
-}
-
 /// softmax(product of matrices, scaled and masked, maybe with the heads taken apart for that)
 bool isOfProduct(Value value, int depth = 6) {
   Operation *op = value.getDefiningOp();

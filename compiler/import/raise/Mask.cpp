@@ -128,14 +128,7 @@ static std::optional<Frontier> frontierBefore(SliceOp slice, Frontier frontier) 
   return Frontier{dims[dims.size() - 2], dims.back(), frontier.diagonal - offsets[0] + offsets[1], frontier.keeps};
 }
 
-static bool isFalse(Value value) {
-  SplatElementsAttr splat;
-  return matchPattern(value, m_Constant(&splat)) && splat.getElementType().isInteger(1) && !splat.getSplatValue<bool>();
-}
-
-bool zc::importer::hidesNothing(Value mask, bool keeps) {
-  return splatOf(mask) == 0.0 || (keeps ? isTrue(mask) : isFalse(mask));
-}
+bool zc::importer::hidesNothing(Value mask, bool keeps) { return splatOf(mask) == 0.0 || truthOf(mask) == keeps; }
 
 /// The condition of a float mask that is 0 where it holds, or where it does not, and elsewhere low.
 static std::optional<bool> keepsWhere(SelectOp select) {

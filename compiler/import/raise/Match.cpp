@@ -15,9 +15,11 @@ std::optional<double> zc::importer::splatOf(Value value) {
   return number.convertToDouble();
 }
 
-bool zc::importer::isTrue(Value value) {
+std::optional<bool> zc::importer::truthOf(Value value) {
   SplatElementsAttr splat;
-  return matchPattern(value, m_Constant(&splat)) && splat.getElementType().isInteger(1) && splat.getSplatValue<bool>();
+  if (!matchPattern(value, m_Constant(&splat)) || !splat.getElementType().isInteger(1))
+    return std::nullopt;
+  return splat.getSplatValue<bool>();
 }
 
 bool zc::importer::isNear(std::optional<double> value, double wanted) {

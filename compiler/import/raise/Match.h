@@ -17,8 +17,9 @@ inline llvm::ArrayRef<int64_t> dimsOf(mlir::Value value) { return tensorOf(value
 
 /// The one number that all elements of a float constant are.
 std::optional<double> splatOf(mlir::Value value);
-/// A constant of bool whose elements are all true; no number is.
-bool isTrue(mlir::Value value);
+/// The one truth that all elements of a bool constant are; no number is.
+std::optional<bool> truthOf(mlir::Value value);
+inline bool isTrue(mlir::Value value) { return truthOf(value) == true; }
 /// Within 1e-6 relative: constants pass through float32 in exporters.
 bool isNear(std::optional<double> value, double wanted);
 
@@ -46,6 +47,12 @@ template <typename Fn> bool eitherOrder(mlir::Operation *op, Fn match) {
 
 /// `value` is the mean of `x` over its last dimensions, kept as 1: the first of them.
 std::optional<int64_t> meanOverTail(mlir::Value value, mlir::Value x);
+
+/// What scales and masks scores before their softmax.
+inline bool isBetweenScoresAndSoftmax(mlir::Operation *op) {
+  return llvm::isa_and_nonnull<graph::AddOp, graph::SubOp, graph::MulOp, graph::DivOp, graph::MaxOp, graph::SelectOp>(
+      op);
+}
 
 /// Same element type and shape.
 inline bool sameType(mlir::Value a, mlir::Value b) { return a.getType() == b.getType(); }
