@@ -204,18 +204,25 @@ if [[ $builds_only ]]; then
   exit
 fi
 
-# Many tests wait more than they compute. Of a group of its own, so that it ends with this script.
-beside=''
+# Many tests wait more than they compute. Each build of a group of its own, so that they end with this script. ThreadSanitizer's programs first: its suite
+# need not wait for all that AddressSanitizer's takes.
+declare -A beside=()
 build_beside() {
   set -m
-  nice -n 19 test/run.sh --build tsan asan fuzz >/dev/null 2>&1 &
-  beside=$!
+  nice -n 19 test/run.sh --build tsan >/dev/null 2>&1 &
+  beside[tsan]=$!
+  { tail --pid="$!" -f /dev/null && nice -n 19 test/run.sh --build asan fuzz; } >/dev/null 2>&1 &
+  beside[asan]=$!
   set +m
 }
 await_beside() {
-  [[ $beside ]] || return
-  wait "$beside" # what failed there fails again, and is shown
-  beside=''
+  [[ ${beside[$1]-} ]] || return
+  wait "${beside[$1]}" # what failed there fails again, and is shown
+  unset "beside[$1]"
+}
+end_beside() {
+  local pid
+  for pid in "${beside[@]}"; do kill -- "-$pid" 2>/dev/null; done
 }
 table=$(printf '%-11s %8s %8s %8s %8s' suite passed failed skipped seconds)
 sum_passed=0 sum_failed=0 sum_skipped=0
@@ -223,7 +230,7 @@ unbegun=()
 results=$(mktemp)
 export ZC_TEST_FAILURES
 ZC_TEST_FAILURES=$(mktemp)
-trap '[[ ! $beside ]] || kill -- "-$beside" 2>/dev/null; rm -f "$results" "$ZC_TEST_FAILURES"' EXIT
+trap 'end_beside; rm -f "$results" "$ZC_TEST_FAILURES"' EXIT
 for s in "${suites[@]}"; do
   printf '\n== %s\n' "$s"
   began=$SECONDS
@@ -234,7 +241,10 @@ for s in "${suites[@]}"; do
     unbegun+=("$s")
     continue
   fi
-  if [[ $s == *san* || $s == fuzz ]]; then await_beside; fi
+  case $s in
+  tsan) await_beside tsan ;;
+  asan* | fuzz) await_beside asan ;;
+  esac
   "suite_$s" 2>&1 | tee "$results"
   code=${PIPESTATUS[0]}
   if [[ $(tail -n 1 "$results") =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
