@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/Target.h"
+#include "kernels/Traits.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 
@@ -84,9 +85,6 @@ using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const Kernel
 /// As above; `note` says what the user should know of the kernel, or of why it is left to the next one (Kernel::note).
 using NotingFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSpec &, std::string &note)>;
 
-/// Bytes of workspace (Workspace.h), of a spec that has operands; 0 for one that no kernel takes.
-using WorkspaceFormula = int64_t (*)(const KernelSpec &);
-
 /// Who computes a step.
 struct Implementation {
   enum class Kind : uint8_t {
@@ -103,13 +101,8 @@ constexpr std::array<const char *, 4> namesOf(Implementation::Kind) {
   return {"own", "library", "reference", "runtime"};
 }
 
-/// Bit i: input i.
-using InputSet = uint32_t;
-constexpr InputSet kNoInput = 0, kAnyInput = ~InputSet(0);
-
-/// What every target asks of a spec before it makes the kernel, which may write its first output over the inputs
-/// `overwrites`. Errors: corrupt plan.
-Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites);
+/// What every target asks of a spec before it makes the kernel, whose name has these `traits`. Errors: corrupt plan.
+Status checkSpec(const KernelSpec &spec, Target target, const KernelTraits &traits);
 
 /// Kernels by name, with who computes them. One registry per target; filled by registerCpuKernels().
 class KernelRegistry {
@@ -119,16 +112,13 @@ public:
   /// Of what is added from now on.
   void implementedBy(Implementation implementation) { current = implementation; }
   /// Comes before what was added under that name. `factory` may decline a spec, for its types or shape, with a null
-  /// kernel: then that is used. InPlace.h says what a kernel of this project may overwrite.
+  /// kernel: then that is used. The name keeps its traits.
   void add(const std::string &name, KernelFactory factory);
   void addNoting(const std::string &name, NotingFactory factory);
-  /// One that works in more than its operands. What is added over it has as much.
-  void add(const std::string &name, KernelFactory factory, WorkspaceFormula workspace);
-  /// A kernel from outside; `overwrites`: inputs whose bytes the first output may take, where it has their type.
-  void add(const std::string &name, KernelFactory factory, InputSet overwrites);
+  /// A kernel, and what all that are added over it can.
+  void add(const std::string &name, KernelFactory factory, KernelTraits traits);
   bool contains(const std::string &name) const { return entries.count(name) != 0; }
-  /// Null: the kernel works in its operands alone, or is none.
-  WorkspaceFormula workspaceOf(std::string_view name) const;
+  const KernelTraits &traitsOf(std::string_view name) const;
   /// Errors: unknown name, types, attributes or operands in place that the kernel does not take, less workspace than
   /// workspaceBytes() (internal or corrupt plan).
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec) const;
@@ -142,8 +132,7 @@ private:
     NotingFactory factory;
   };
   struct Entries {
-    InputSet overwrites = kNoInput;
-    WorkspaceFormula workspace = nullptr;
+    KernelTraits traits;
     std::vector<Entry> all; ///< the last one is asked first
   };
   Result<std::unique_ptr<Kernel>> prepare(const KernelSpec &spec, Implementation &by) const;

@@ -2,17 +2,10 @@
 #include "kernels/cpu/Strided.h"
 
 #include <algorithm>
-#include <map>
 
 namespace zc {
 
 namespace {
-
-/// Kernels that take programs, and how many inputs their descriptions have.
-const std::map<std::string_view, size_t> &inputsOfKernels() {
-  static const std::map<std::string_view, size_t> inputs{{"batch_norm_grad_sums", 5}};
-  return inputs;
-}
 
 Error noProgram(const KernelSpec &spec, const std::string &why) {
   return makeError(Code::corrupt, 715, "plan gives kernel '" + spec.name + "' a program that it cannot have: " + why,
@@ -38,8 +31,6 @@ std::optional<cpu::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
 
 } // namespace
 
-bool takesProgram(std::string_view kernel) { return inputsOfKernels().count(kernel) != 0; }
-
 Status checkProgram(const KernelSpec &spec) {
   if (spec.name == "fused")
     return readFused(spec).status();
@@ -50,10 +41,10 @@ Result<ProgrammedSpec> throughProgram(const KernelSpec &spec) {
   ProgrammedSpec seen{spec, {}};
   if (!spec.has("program"))
     return seen;
-  auto kernel = inputsOfKernels().find(spec.name);
-  if (kernel == inputsOfKernels().end())
+  const KernelTraits &kernel = traitsOf(spec.name);
+  if (!kernel.takesProgram())
     return noProgram(spec, "it takes operands as they are");
-  const size_t others = kernel->second - 1;
+  const size_t others = kernel.describedInputs() - 1;
   if (spec.numInputs > spec.operands.size() || spec.numInputs <= others || spec.numInputs - others > kFusedInputs)
     return noProgram(spec, "it would have " + std::to_string(spec.numInputs) + " inputs with " +
                                std::to_string(others) + " of the kernel's own");

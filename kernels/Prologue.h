@@ -4,7 +4,7 @@
 // description calls its operand 0 is then the program's one result. The step's first operands are the program's inputs,
 // which broadcast to the result's shape; the description's other operands follow. The kernel computes the operand tile
 // by tile while it reads it, so it is never in memory, and has the bits that it would have there. Which kernels can do
-// so is a property of their name; all others refuse such a spec.
+// so is one of their traits (Traits.h); all others refuse such a spec.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,9 +15,6 @@
 #include <string_view>
 
 namespace zc {
-
-/// Of a kernel of this project.
-bool takesProgram(std::string_view kernel);
 
 /// Can the spec's kernel, `fused` included, have its program, if there is one? Errors: corrupt plan.
 Status checkProgram(const KernelSpec &spec);

@@ -1,4 +1,3 @@
-#include "kernels/InPlace.h"
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
 #include "kernels/Workspace.h"
@@ -50,7 +49,7 @@ private:
 };
 } // namespace
 
-Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
+Status checkSpec(const KernelSpec &spec, Target target, const KernelTraits &traits) {
   if (spec.operands.empty() || spec.numInputs > spec.operands.size())
     return makeError(Code::corrupt, 701,
                      "plan asks kernel '" + spec.name + "' to take " + std::to_string(spec.numInputs) + " inputs of " +
@@ -71,7 +70,7 @@ Status checkSpec(const KernelSpec &spec, Target target, InputSet overwrites) {
                          " bytes, it needs " + std::to_string(needed),
                      {}, "compile the model again with this version");
   for (auto [input, output] : spec.inPlace)
-    if (!mayOverwrite(spec, overwrites, input, output))
+    if (!traits.mayOverwrite(spec, input, output))
       return makeError(Code::corrupt, 709,
                        "plan asks kernel '" + spec.name + "' to write operand " + std::to_string(output) +
                            " over operand " + std::to_string(input) + ", which it cannot");
@@ -83,24 +82,18 @@ void KernelRegistry::add(const std::string &name, KernelFactory factory) {
 }
 
 void KernelRegistry::addNoting(const std::string &name, NotingFactory factory) {
-  Entries &named = entries[name];
-  named.overwrites = overwritableInputs(name);
-  named.all.push_back({current, std::move(factory)});
+  entries[name].all.push_back({current, std::move(factory)});
 }
 
-void KernelRegistry::add(const std::string &name, KernelFactory factory, WorkspaceFormula workspace) {
+void KernelRegistry::add(const std::string &name, KernelFactory factory, KernelTraits traits) {
   add(name, std::move(factory));
-  entries[name].workspace = workspace;
+  entries[name].traits = traits;
 }
 
-WorkspaceFormula KernelRegistry::workspaceOf(std::string_view name) const {
+const KernelTraits &KernelRegistry::traitsOf(std::string_view name) const {
+  static const KernelTraits none;
   auto found = entries.find(name);
-  return found == entries.end() ? nullptr : found->second.workspace;
-}
-
-void KernelRegistry::add(const std::string &name, KernelFactory factory, InputSet overwrites) {
-  add(name, std::move(factory));
-  entries[name].overwrites = overwrites;
+  return found == entries.end() ? none : found->second.traits;
 }
 
 Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec) const {
@@ -118,7 +111,7 @@ Result<std::unique_ptr<Kernel>> KernelRegistry::prepare(const KernelSpec &spec, 
   auto it = entries.find(spec.name);
   if (it == entries.end())
     return makeError(Code::corrupt, 700, "plan asks for kernel '" + spec.name + "', which this build does not have");
-  ZC_RETURN_IF_ERROR(checkSpec(spec, runsOn, it->second.overwrites));
+  ZC_RETURN_IF_ERROR(checkSpec(spec, runsOn, it->second.traits));
   std::string note;
   for (auto entry = it->second.all.rbegin();; ++entry) {
     Result<std::unique_ptr<Kernel>> kernel = entry->factory(spec, note);

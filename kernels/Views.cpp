@@ -4,8 +4,6 @@
 
 namespace zc {
 
-bool takesViews(std::string_view kernel) { return kernel == "attention" || kernel == "attention_grad"; }
-
 static Error refused(const KernelSpec &spec, const std::string &why) {
   return makeError(Code::corrupt, 711, "plan gives kernel '" + spec.name + "' views that it cannot have: " + why, {},
                    "compile the model again for the machine that it is to run on");
@@ -14,7 +12,7 @@ static Error refused(const KernelSpec &spec, const std::string &why) {
 Status checkViews(const KernelSpec &spec) {
   if (!spec.has("views"))
     return {};
-  if (!takesViews(spec.name))
+  if (!traitsOf(spec.name).takesViews())
     return refused(spec, "it takes operands as they are");
   return throughViews(spec).status();
 }

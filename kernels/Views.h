@@ -1,8 +1,7 @@
 //===- Views.h - kernels that read and write through views --------------------------===//
 //
 // A spec may have the attribute `views` (runtime/base/StridedView.h): the kernel's operands and results are then what
-// these show of the step's. Which kernels can do so is a property of their name, the same for all targets; all others
-// refuse such a spec.
+// these show of the step's. Which kernels can do so is one of their traits (Traits.h); all others refuse such a spec.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,12 +9,7 @@
 #include "kernels/Kernel.h"
 #include "runtime/base/StridedView.h"
 
-#include <string_view>
-
 namespace zc {
-
-/// Of a kernel of this project.
-bool takesViews(std::string_view kernel);
 
 /// Can the spec's kernel have its views, if there are any? Errors: corrupt plan.
 Status checkViews(const KernelSpec &spec);

@@ -1,5 +1,4 @@
 #include "kernels/Workspace.h"
-#include "kernels/cpu/Registries.h"
 #include "kernels/cuda/Implementations.h"
 #include "runtime/base/TensorSize.h"
 
@@ -8,7 +7,7 @@
 namespace zc {
 
 WorkspaceFormula workspaceFormula(std::string_view kernel, Target target) {
-  return target == Target::cuda ? cuda::workspaceOf(kernel) : cpu::plainKernels().workspaceOf(kernel);
+  return target == Target::cuda ? cuda::workspaceOf(kernel) : traitsOf(kernel).workspace();
 }
 
 int64_t workspaceBytes(const KernelSpec &spec, Target target) {

@@ -28,11 +28,14 @@ private:
 
 void addAtOnce(KernelRegistry &registry, const HostKernelRegistry &kernels) {
   for (const auto &[name, factory] : kernels.all())
-    registry.add(name, [factory = factory](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
-      Prepared<Host> kernel = factory(spec);
-      ZC_RETURN_IF_ERROR(kernel.status());
-      return std::unique_ptr<Kernel>(std::make_unique<KernelAtOnce>(spec, std::move(*kernel)));
-    });
+    registry.add(
+        name,
+        [factory = factory](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
+          Prepared<Host> kernel = factory(spec);
+          ZC_RETURN_IF_ERROR(kernel.status());
+          return std::unique_ptr<Kernel>(std::make_unique<KernelAtOnce>(spec, std::move(*kernel)));
+        },
+        traitsOf(name));
 }
 
 void addHostFamilies(HostKernelRegistry &registry, const PartMaker<Host> &sumsOfProgram) {

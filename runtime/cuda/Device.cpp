@@ -1,6 +1,5 @@
 #include "runtime/cuda/Device.h"
 
-#include "kernels/InPlace.h"
 #include "runtime/cuda/CudnnGraph.h"
 #include "runtime/cuda/CudnnKernels.h"
 #include "runtime/cuda/FusedKernels.h"
@@ -272,7 +271,7 @@ Result<std::unique_ptr<DeviceKernel>> GpuDevice::prepare(const KernelSpec &spec,
   if (!factory)
     return makeError(Code::unsupported, 635, "kernel '" + spec.name + "' has no implementation for GPUs yet", {},
                      "take another device: cpu, fake, sync");
-  ZC_RETURN_IF_ERROR(checkSpec(spec, Target::cuda, overwritableInputs(spec.name)));
+  ZC_RETURN_IF_ERROR(checkSpec(spec, Target::cuda, traitsOf(spec.name)));
   ZC_CUDA(gpu.use(), "take the GPU");
   Result<std::unique_ptr<GpuKernel>> kernel = (*factory)(spec);
   ZC_RETURN_IF_ERROR(kernel.status());

@@ -1,7 +1,7 @@
 //===- KernelTest.h - tensors and kernel calls for tests ----------------------===//
 #pragma once
 
-#include "kernels/InPlace.h"
+#include "kernels/Kernel.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Kernels.h"
 #include "test/kernels/OnGpu.h"
@@ -323,7 +323,7 @@ inline Result<std::vector<Value>> runInPlace(const KernelRegistry &kernels, Call
 /// Over each input that may be overwritten: the same bits as `outputs`, which are the kernel's beside its inputs.
 inline void expectInPlaceAgrees(const KernelRegistry &kernels, const Call &call, const std::vector<Value> &outputs) {
   for (size_t input = 0; input < call.inputs.size(); ++input) {
-    if (!mayOverwrite(call.spec(kernels.target()), overwritableInputs(call.name), input, call.inputs.size()))
+    if (!traitsOf(call.name).mayOverwrite(call.spec(kernels.target()), input, call.inputs.size()))
       continue;
     Result<std::vector<Value>> again = runInPlace(kernels, call, input);
     ASSERT_TRUE(again.ok()) << again.error().message;

@@ -1,7 +1,6 @@
 // What kernels work in, of shapes that a crafted plan may have: sizes that cannot be counted are refused before a
 // formula sees them, and no formula wraps on those that can (UBSan looks on).
 #include "kernels/Workspace.h"
-#include "kernels/InPlace.h"
 #include "kernels/cpu/Registries.h"
 #include "runtime/base/TensorSize.h"
 
@@ -110,7 +109,7 @@ void check(const Case &of, Target target, Largest &largest) {
   most = std::max(most, bytes);
   const bool canBeCounted = std::all_of(spec.operands.begin(), spec.operands.end(), isCountable);
   EXPECT_TRUE(canBeCounted || bytes == 0) << of.name;
-  const Status status = checkSpec(spec, target, overwritableInputs(spec.name));
+  const Status status = checkSpec(spec, target, traitsOf(spec.name));
   ASSERT_EQ(status.ok(), canBeCounted && bytes == 0) << of.name;
   if (!status.ok()) {
     EXPECT_EQ(status.error().code, Code::corrupt) << of.name;

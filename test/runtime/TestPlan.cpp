@@ -365,7 +365,7 @@ void add(KernelRegistry &registry, const std::string &name, Run body, InputSet o
       [body](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
         return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(spec, body));
       },
-      overwrites);
+      KernelTraits().overwriting(overwrites));
 }
 
 Status gradient(const KernelSpec &spec, void *const *operands, const StepContext &) {

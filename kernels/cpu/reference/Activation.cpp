@@ -39,9 +39,9 @@ Prepared prepareSiluGrad(const KernelSpec &spec) {
 } // namespace
 
 void addActivation(KernelRegistry &registry) {
-  registry.add("gelu", prepareGelu);
-  registry.add("gelu_grad", prepareGeluGrad);
-  registry.add("silu_grad", prepareSiluGrad);
+  registry.add("gelu", prepareGelu, elementwise());
+  registry.add("gelu_grad", prepareGeluGrad, elementwise());
+  registry.add("silu_grad", prepareSiluGrad, elementwise());
 }
 
 } // namespace zc::cpu

@@ -199,8 +199,9 @@ int64_t attentionGradBytes(const AttentionShape &s) {
 } // namespace
 
 void addAttention(KernelRegistry &registry) {
-  registry.add("attention", prepareAttention, bytesOf<readAttention, attentionBytes>);
-  registry.add("attention_grad", prepareAttentionGrad, bytesOf<readAttentionGrad, attentionGradBytes>);
+  registry.add("attention", prepareAttention, KernelTraits(bytesOf<readAttention, attentionBytes>).throughViews());
+  registry.add("attention_grad", prepareAttentionGrad,
+               KernelTraits(bytesOf<readAttentionGrad, attentionGradBytes>).throughViews());
 }
 
 } // namespace zc::cpu

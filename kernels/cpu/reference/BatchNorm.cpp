@@ -202,9 +202,9 @@ void addBatchNorm(KernelRegistry &registry) {
   registry.add("batch_norm", prepareBatchNorm, bytesOf<readBatchNorm, batchNormBytes>);
   registry.add("batch_norm_grad", prepareBatchNormGrad, bytesOf<readBatchNormGrad, batchNormBytes>);
   registry.add("batch_norm_statistics", prepareBatchNormStatistics, bytesOf<readBatchNormStatistics, batchNormBytes>);
-  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums, gradSumsBytes);
+  registry.add("batch_norm_grad_sums", prepareBatchNormGradSums, KernelTraits(gradSumsBytes).behindProgram(5));
   registry.add("batch_norm_apply", prepareBatchNormApply, bytesOf<readBatchNormApply, batchNormBytes>);
-  registry.add("moving_average", prepareMovingAverage);
+  registry.add("moving_average", prepareMovingAverage, elementwise());
 }
 
 } // namespace zc::cpu

@@ -84,8 +84,8 @@ Prepared prepareLabelIndex(const KernelSpec &spec) {
 
 void addCrossEntropy(KernelRegistry &registry) {
   registry.add("cross_entropy", prepareCrossEntropy);
-  registry.add("cross_entropy_grad", prepareCrossEntropyGrad);
-  registry.add("label_index", prepareLabelIndex);
+  registry.add("cross_entropy_grad", prepareCrossEntropyGrad, KernelTraits().overwriting(InputSet(1) << 1)); // logits
+  registry.add("label_index", prepareLabelIndex, elementwise());
 }
 
 } // namespace zc::cpu

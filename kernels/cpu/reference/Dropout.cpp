@@ -77,7 +77,7 @@ Prepared prepareRandom(const KernelSpec &spec) {
 
 void addDropout(KernelRegistry &registry) {
   registry.add("dropout", prepareDropout);
-  registry.add("dropout_grad", prepareDropoutGrad);
+  registry.add("dropout_grad", prepareDropoutGrad, elementwise());
   registry.add("random", prepareRandom);
 }
 

@@ -121,14 +121,19 @@ Prepared prepareSelect(const KernelSpec &spec) {
 } // namespace
 
 void addElementwise(KernelRegistry &registry) {
-  forFloatFunctions([&](const char *name, auto function) { registry.add(name, floatUnary<decltype(function)>); });
-  forAnyFunctions([&](const char *name, auto function) { registry.add(name, anyUnary<decltype(function)>); });
-  registry.add("not", prepareNot);
-  registry.add("is_nan", prepareIsNan);
-  forArithmetic([&](const char *name, auto function) { registry.add(name, arithmetic<decltype(function)>); });
-  forComparisons([&](const char *name, auto function) { registry.add(name, compare<decltype(function)>); });
-  forBitFunctions([&](const char *name, auto function) { registry.add(name, logic<decltype(function)>); });
-  registry.add("select", prepareSelect);
+  forFloatFunctions(
+      [&](const char *name, auto function) { registry.add(name, floatUnary<decltype(function)>, elementwise()); });
+  forAnyFunctions(
+      [&](const char *name, auto function) { registry.add(name, anyUnary<decltype(function)>, elementwise()); });
+  registry.add("not", prepareNot, elementwise());
+  registry.add("is_nan", prepareIsNan, elementwise());
+  forArithmetic(
+      [&](const char *name, auto function) { registry.add(name, arithmetic<decltype(function)>, elementwise()); });
+  forComparisons(
+      [&](const char *name, auto function) { registry.add(name, compare<decltype(function)>, elementwise()); });
+  forBitFunctions(
+      [&](const char *name, auto function) { registry.add(name, logic<decltype(function)>, elementwise()); });
+  registry.add("select", prepareSelect, elementwise());
 }
 
 } // namespace zc::cpu

@@ -136,6 +136,6 @@ PlainProgram::Registers PlainProgram::run(void *const *inputs, int64_t at) const
   return registers;
 }
 
-void addFused(KernelRegistry &registry) { registry.add("fused", prepareFused); }
+void addFused(KernelRegistry &registry) { registry.add("fused", prepareFused, elementwise().withAnyOutput()); }
 
 } // namespace zc::cpu

@@ -209,7 +209,8 @@ int64_t gatherNdGradBytes(const KernelSpec &spec) {
 
 void addIndex(KernelRegistry &registry) {
   registry.add("gather", prepareGather);
-  registry.add("gather_grad", prepareGatherGrad, gatherGradBytes);
+  registry.add("gather_grad", prepareGatherGrad,
+               KernelTraits(gatherGradBytes).overwriting(InputSet(1) << 2)); // what is added onto
   registry.add("gather_elements", prepareGatherElements);
   registry.add("gather_elements_grad", prepareGatherElementsGrad);
   registry.add("gather_nd", prepareGatherNd);

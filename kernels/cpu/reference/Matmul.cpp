@@ -81,7 +81,8 @@ int64_t partBytes(const MatmulPartShape &part) {
 
 void addMatmul(KernelRegistry &registry) {
   registry.add("matmul", prepareMatmul, bytesOf<readMatmul, matmulBytes>);
-  registry.add("matmul_part", prepareMatmulPart, bytesOf<readMatmulPart, partBytes>);
+  registry.add("matmul_part", prepareMatmulPart,
+               KernelTraits(bytesOf<readMatmulPart, partBytes>).overwriting(InputSet(1) << 2)); // the addend
 }
 
 } // namespace zc::cpu

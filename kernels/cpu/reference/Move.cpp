@@ -79,7 +79,7 @@ void addMove(KernelRegistry &registry) {
   registry.add("slice_grad", prepareMove<readSliceGrad>);
   registry.add("concat", prepareConcat);
   registry.add("pad", preparePad);
-  registry.add("copy", prepareCopy);
+  registry.add("copy", prepareCopy, elementwise());
   registry.add("own_part", prepareOwnPart);
 }
 

@@ -65,8 +65,9 @@ template <bool logarithm> Prepared prepareSoftmaxGrad(const KernelSpec &spec) {
 void addSoftmax(KernelRegistry &registry) {
   registry.add("softmax", prepareSoftmax<false>);
   registry.add("log_softmax", prepareSoftmax<true>);
-  registry.add("softmax_grad", prepareSoftmaxGrad<false>);
-  registry.add("log_softmax_grad", prepareSoftmaxGrad<true>);
+  // Sums along a row are known before its first element is written.
+  registry.add("softmax_grad", prepareSoftmaxGrad<false>, elementwise());
+  registry.add("log_softmax_grad", prepareSoftmaxGrad<true>, elementwise());
 }
 
 } // namespace zc::cpu

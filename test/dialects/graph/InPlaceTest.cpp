@@ -4,11 +4,9 @@
 // all targets allow: a plan that follows the first must not be refused by the second.
 //
 //===----------------------------------------------------------------------===//
-#include "kernels/InPlace.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/KernelSpec.h"
-#include "kernels/Prologue.h"
-#include "kernels/Views.h"
+#include "kernels/Traits.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
@@ -24,7 +22,7 @@ TEST(InPlace, KernelsOfOverwritingOperationsTakeAnyInput) {
   int overwriting = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasTrait<OverwritesOperands>()) {
-      EXPECT_EQ(overwritableInputs(name.stripDialect().str()), kAnyInput) << name.getStringRef().str();
+      EXPECT_EQ(traitsOf(name.stripDialect().str()).overwrites(), kAnyInput) << name.getStringRef().str();
       ++overwriting;
     }
   EXPECT_GE(overwriting, 50);
@@ -35,7 +33,8 @@ TEST(Programs, OperationsThatTakeThemAreThoseOfKernelsThatDo) {
   context.loadDialect<GraphDialect>();
   int taking = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
-    EXPECT_EQ(zc::takesProgram(name.stripDialect().str()), name.hasTrait<TakesProgram>()) << name.getStringRef().str();
+    EXPECT_EQ(traitsOf(name.stripDialect().str()).takesProgram(), name.hasTrait<TakesProgram>())
+        << name.getStringRef().str();
     taking += name.hasTrait<TakesProgram>();
   }
   EXPECT_GE(taking, 1);
@@ -46,7 +45,8 @@ TEST(Views, OperationsThatAreStridedAreThoseOfKernelsThatTakeViews) {
   context.loadDialect<GraphDialect>();
   int taking = 0;
   for (mlir::RegisteredOperationName name : context.getRegisteredOperations()) {
-    EXPECT_EQ(zc::takesViews(name.stripDialect().str()), name.hasInterface<Strided>()) << name.getStringRef().str();
+    EXPECT_EQ(traitsOf(name.stripDialect().str()).takesViews(), name.hasInterface<Strided>())
+        << name.getStringRef().str();
     taking += name.hasInterface<Strided>();
   }
   EXPECT_GE(taking, 2);
@@ -73,8 +73,7 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
     ASSERT_TRUE(succeeded(spec));
     for (unsigned i = 0; i < op->getNumOperands(); ++i)
       for (unsigned r = 0; r < op->getNumResults(); ++r) {
-        EXPECT_EQ(op.mayOverwrite(i, r),
-                  mayOverwrite(*spec, overwritableInputs(spec->name), i, op->getNumOperands() + r))
+        EXPECT_EQ(op.mayOverwrite(i, r), traitsOf(spec->name).mayOverwrite(*spec, i, op->getNumOperands() + r))
             << spec->name << ": result " << r << " over operand " << i;
         overwrites += op.mayOverwrite(i, r);
       }
@@ -82,8 +81,8 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
   EXPECT_EQ(overwrites, 7); // any of the program's two results over any of its two operands
   const TensorType type{DType::f32, {4}};
   const KernelSpec program{"fused", {type, type, type, type}, 2, {}};
-  EXPECT_TRUE(mayOverwrite(program, kAnyInput, 0, 3));
-  EXPECT_FALSE(mayOverwrite(program, kAnyInput, 0, 1)) << "an input is no output";
+  EXPECT_TRUE(traitsOf("fused").mayOverwrite(program, 0, 3));
+  EXPECT_FALSE(traitsOf("fused").mayOverwrite(program, 0, 1)) << "an input is no output";
 }
 
 } // namespace
