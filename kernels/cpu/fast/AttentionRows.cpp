@@ -3,7 +3,7 @@
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/fast/AttentionRows.h"
-#include "kernels/cpu/fast/Simd-inl.h"
+#include "kernels/cpu/fast/Random-inl.h"
 
 #include <algorithm>
 
@@ -116,36 +116,6 @@ template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float sca
 float exponentiateRow(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow) {
   return isNarrow ? exponentiateTo(reinterpret_cast<Bf16 *>(row.at), row, scale, top, factors)
                   : exponentiateTo(row.at, row, scale, top, factors);
-}
-
-using Bits = hn::Vec<U>;
-/// The upper halves of products of 32 bits.
-HWY_INLINE Bits upperProduct(Bits a, Bits b) {
-  const hn::Repartition<uint64_t, U> wide;
-  const auto even = hn::MulEven(a, b), odd = hn::MulEven(hn::BitCast(U(), hn::ShiftRight<32>(hn::BitCast(wide, a))), b);
-  return hn::BitCast(U(), hn::Or(hn::ShiftRight<32>(even), hn::And(odd, hn::Set(wide, 0xFFFFFFFF00000000))));
-}
-
-/// A block of the generator in each lane (formula/Philox.h: the same words).
-struct Blocks {
-  Bits words[4];
-};
-HWY_INLINE Blocks randomBlocks(const Words &key, int64_t number) {
-  const auto bits = static_cast<uint64_t>(number);
-  const Bits start = hn::Set(U(), static_cast<uint32_t>(bits)), low = hn::Add(start, hn::Iota(U(), 0));
-  const Bits high = hn::Set(U(), static_cast<uint32_t>(bits >> 32)), carried = hn::Add(high, hn::Set(U(), 1));
-  const Bits a = hn::Set(U(), 0xD2511F53), b = hn::Set(U(), 0xCD9E8D57);
-  Blocks c{{low, hn::IfThenElse(hn::Lt(low, start), carried, high), hn::Set(U(), key[2]), hn::Set(U(), key[3])}};
-  uint32_t key0 = key[0], key1 = key[1];
-  for (int round = 0; round < 10; ++round) {
-    const Bits upperA = upperProduct(c.words[0], a), lowerA = hn::Mul(c.words[0], a),
-               upperB = upperProduct(c.words[2], b), lowerB = hn::Mul(c.words[2], b);
-    c = {{hn::Xor(hn::Xor(upperB, c.words[1]), hn::Set(U(), key0)), lowerB,
-          hn::Xor(hn::Xor(upperA, c.words[3]), hn::Set(U(), key1)), lowerA}};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return c;
 }
 
 const float *drawFactors(const DropoutNumbers &numbers, int64_t first, int64_t n, float *buffer) {

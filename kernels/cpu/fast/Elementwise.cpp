@@ -1,10 +1,12 @@
-// add, sub, mul, div, min, max, comparisons and select with broadcasting, and casts between fp32, bf16 and f16.
+// add, sub, mul, div, min, max, comparisons and select with broadcasting, and casts between fp32, bf16 and f16;
+// comparisons of i64, and what combines bools: attention's masks of windows and padding are made of these.
 // Broadcasting is walked in runs along which each operand advances by one or stands still.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Elementwise.cpp"
 #include <hwy/foreach_target.h>
 
 #include "kernels/cpu/fast/Functions-inl.h"
+#include "kernels/formula/Elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
@@ -31,8 +33,48 @@ void run(const void *left, int64_t aStride, const void *right, int64_t bStride, 
     });
 }
 
-/// In the order of kBinary.
+/// Of i64 and bools; the compiler makes vectors of it.
+template <typename Op, typename T, typename R>
+void integerRun(const void *left, int64_t aStride, const void *right, int64_t bStride, void *out, int64_t n) {
+  const T *a = static_cast<const T *>(left), *b = static_cast<const T *>(right);
+  R *y = static_cast<R *>(out);
+  if (aStride && bStride) {
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<R>(Op::apply(a[i], b[i]));
+  } else if (aStride) {
+    const T b0 = *b;
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<R>(Op::apply(a[i], b0));
+  } else {
+    const T a0 = *a;
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<R>(Op::apply(a0, b[i * bStride]));
+  }
+}
+
+/// Of bools, whatever bytes a user's are.
+template <typename Op> struct OfBools {
+  static HWY_INLINE int apply(uint8_t a, uint8_t b) { return Op::apply(int(a != 0), int(b != 0)); }
+};
+void negateBools(const uint8_t *x, uint8_t *y, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = x[i] == 0;
+}
+
+/// In the order of kBinary, from the first one of that type on.
 BinaryRun runOf(int op, DType type) {
+  if (type == DType::i64) {
+    static constexpr BinaryRun comparisons[] = {integerRun<formula::Equal, int64_t, uint8_t>,
+                                                integerRun<formula::Less, int64_t, uint8_t>,
+                                                integerRun<formula::LessEqual, int64_t, uint8_t>};
+    return comparisons[op];
+  }
+  if (type == DType::boolean) {
+    static constexpr BinaryRun bits[] = {integerRun<OfBools<formula::And>, uint8_t, uint8_t>,
+                                         integerRun<OfBools<formula::Or>, uint8_t, uint8_t>,
+                                         integerRun<OfBools<formula::Xor>, uint8_t, uint8_t>};
+    return bits[op];
+  }
   return withFast(type, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     static constexpr BinaryRun table[] = {run<Add, T, T>,         run<Sub, T, T>,        run<Mul, T, T>,
@@ -81,12 +123,22 @@ HWY_AFTER_NAMESPACE();
 namespace zc::cpu {
 HWY_EXPORT(runOf);
 HWY_EXPORT(selectRun);
+HWY_EXPORT(negateBools);
 
 namespace {
 
 /// In the order of runOf.
-constexpr const char *kBinary[] = {"add", "sub", "mul", "div", "min", "max", "equal", "less", "less_equal"};
-constexpr int kFirstComparison = 6;
+constexpr const char *kBinary[] = {"add",   "sub",  "mul",        "div", "min", "max",
+                                   "equal", "less", "less_equal", "and", "or",  "xor"};
+
+constexpr int kFirstComparison = 6, kFirstOfBools = 9;
+
+int firstOf(DType type) { return type == DType::i64 ? kFirstComparison : type == DType::boolean ? kFirstOfBools : 0; }
+/// Has runOf this one?
+bool hasRun(int op, DType type) {
+  const bool isThere = isFast(type) || type == DType::i64 || type == DType::boolean;
+  return isThere && op >= firstOf(type) && (type == DType::boolean || op < kFirstOfBools);
+}
 
 Prepared prepareBinary(const KernelSpec &spec, int op) {
   const auto &types = spec.operands;
@@ -94,14 +146,14 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
   const Dims &result = types[2].dims;
   // Anything unusual, errors too, is the plain kernel's.
   DType to = op < kFirstComparison ? types[0].dtype : DType::boolean;
-  if (!isFast(types[0].dtype) || types[1].dtype != types[0].dtype || types[2].dtype != to ||
+  if (!hasRun(op, types[0].dtype) || types[1].dtype != types[0].dtype || types[2].dtype != to ||
       !broadcastsTo(types[0].dims, result) || !broadcastsTo(types[1].dims, result))
     return decline();
   Walk<3> walk(result, {rowMajorStrides(result), broadcastStrides(types[0].dims, result),
                         broadcastStrides(types[1].dims, result)});
   DType dtype = types[0].dtype;
   int64_t size = sizeOf(dtype), resultSize = sizeOf(to), n = types[2].numElements();
-  const BinaryRun run = HWY_DYNAMIC_DISPATCH(runOf)(op, dtype); // once: runs may be short
+  const BinaryRun run = HWY_DYNAMIC_DISPATCH(runOf)(op - firstOf(dtype), dtype); // once: runs may be short
   return makeKernel([=, threads = threadsFor(spec.threads, n)](void *const *operands, const StepContext &) {
     const char *a = as<char>(operands[0]), *b = as<char>(operands[1]);
     char *y = as<char>(operands[2]);
@@ -117,6 +169,21 @@ Prepared prepareBinary(const KernelSpec &spec, int op) {
       walk.forRuns(begin, end, [&](const Walk<3>::Offsets &at) {
         run(a + at[1] * size, aStride, b + at[2] * size, bStride, y + at[0] * resultSize, walk.runLength());
       });
+    });
+  });
+}
+
+/// Of bools.
+Prepared prepareNot(const KernelSpec &spec) {
+  ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
+  const TensorType &type = spec.operands[0];
+  if (type.dtype != DType::boolean || !(spec.operands[1] == type))
+    return decline();
+  return makeKernel([n = type.numElements(), threads = threadsFor(spec.threads, type.numElements())](
+                        void *const *operands, const StepContext &) {
+    parallelRanges(threads, n, kPieceElements, [&](int64_t begin, int64_t end, int) {
+      HWY_DYNAMIC_DISPATCH(negateBools)(as<uint8_t>(operands[0]) + begin, as<uint8_t>(operands[1]) + begin,
+                                        end - begin);
     });
   });
 }
@@ -176,6 +243,7 @@ void addFastElementwise(KernelRegistry &registry) {
   int op = 0;
   for (const char *name : kBinary)
     registry.add(name, [op = op++](const KernelSpec &spec) { return prepareBinary(spec, op); });
+  registry.add("not", prepareNot);
   registry.add("select", prepareSelect);
   registry.add("cast", prepareCast);
 }

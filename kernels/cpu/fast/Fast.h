@@ -90,6 +90,7 @@ void addFastActivation(KernelRegistry &registry);
 void addFastSoftmax(KernelRegistry &registry);
 void addFastNorm(KernelRegistry &registry);
 void addFastElementwise(KernelRegistry &registry);
+void addFastDropout(KernelRegistry &registry);
 void addFastFused(KernelRegistry &registry);
 void addFastReduce(KernelRegistry &registry);
 void addFastAttention(KernelRegistry &registry);
