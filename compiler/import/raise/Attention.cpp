@@ -2,6 +2,7 @@
 #include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Scores.h"
 #include "dialects/graph/Gradient.h"
+#include "dialects/graph/Infer.h"
 
 #include <numeric>
 
@@ -68,9 +69,9 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     Dims full = dimsOf(softmax.getResult());
     if (full.size() < 4 || softmax.getAxis() + 1 != full.size())
       return failure();
-    auto masked = matchMasked(softmax.getInput());
-    if (!masked || !areHeads(masked->scores.product, op, full) || !masked->broadcastsTo(full) ||
-        (dropout && masked->mayAverageRows))
+    // Of a row that is averaged dropout would drop single values.
+    auto masked = matchMasked(softmax.getInput(), /*averages=*/!dropout);
+    if (!masked || !areHeads(masked->scores.product, op, full) || !masked->broadcastsTo(full))
       return failure();
 
     MatmulOp product = masked->scores.product;
@@ -163,6 +164,8 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
                                                op.getDropoutAttr(), op.getDropoutIdAttr(), ViewsAttr());
       return success();
     }
+    if (succeeded(splitOff(op, rewriter)))
+      return success();
     if (dimsOf(mask)[0] > 1 && isSameForSamples(mask)) {
       Value one = ofOneSample(mask, rewriter);
       rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(one); });
@@ -178,6 +181,42 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
       kept = rewriter.create<ReshapeOp>(reshape.getLoc(), kept, dimsOf(mask));
     rewriter.modifyOpInPlace(op, [&] { op.getMaskMutable().assign(kept); });
     return success();
+  }
+
+  /// Of a bool mask of several parts (causal and padding) one that is causal becomes the flag; what broadcasts is not
+  /// expanded.
+  static LogicalResult splitOff(AttentionOp op, PatternRewriter &rewriter) {
+    Value mask = op.getMask();
+    auto hiding = hidingOf(mask);
+    if (!hiding && !tensorOf(mask).getElementType().isInteger(1))
+      return failure();
+    auto parts = partsOf(hiding ? hiding->condition : Condition{mask, true});
+    const size_t all = parts.size();
+    if (!hiding || hiding->low == -INFINITY)
+      llvm::erase_if(parts, [&](const Condition &part) {
+        return isCausalMask(part.value, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2], part.keeps);
+      });
+    const bool isCausal = parts.size() < all;
+    if (!isCausal && elementsOf(parts) >= tensorOf(mask).getNumElements())
+      return failure();
+    TensorBuilder on(rewriter, mask.getLoc());
+    Value rest = conjunctionOf(parts, mask.getLoc(), rewriter);
+    if (rest && hiding)
+      rest = on.select(rest, on.scalar(0, mask), on.scalar(hiding->low, mask));
+    rest = rest ? withRank(rest, 4, rewriter) : rest;
+    rewriter.modifyOpInPlace(op, [&] {
+      op.setCausal(op.getCausal() || isCausal);
+      rest ? op.getMaskMutable().assign(rest) : op.getMaskMutable().clear();
+    });
+    return success();
+  }
+
+  /// Of what all of them broadcast to.
+  static int64_t elementsOf(llvm::ArrayRef<Condition> parts) {
+    Shape shape;
+    for (const Condition &part : parts)
+      shape = *broadcastShapes(shape, dimsOf(part.value));
+    return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
   }
 };
 

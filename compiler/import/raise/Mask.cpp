@@ -2,6 +2,7 @@
 #include "compiler/import/raise/Mask.h"
 #include "compiler/import/base/HostTensor.h"
 #include "compiler/import/raise/Match.h"
+#include "dialects/graph/Gradient.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -55,8 +56,15 @@ static bool hasMaskShape(llvm::ArrayRef<int64_t> dims, int64_t rows, int64_t col
   return endsWith(dims, rows, columns) && llvm::all_of(dims.drop_back(2), [](int64_t d) { return d == 1; });
 }
 
-/// first, first + 1, ... to `count` of them, over and over: the first.
+/// first, first + 1, ... to `count` of them, over and over: the first. Also of a sum or difference with a number.
 static std::optional<int64_t> countFrom(Value value, int64_t count) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<AddOp, SubOp>(op) && count != 1) {
+    auto first = countFrom(op->getOperand(0), count), number = countFrom(op->getOperand(1), 1);
+    if (!first || !number)
+      return std::nullopt;
+    return isa<AddOp>(op) ? *first + *number : *first - *number;
+  }
   auto tensor = constantOf(value);
   if (!tensor || tensor->isFloat() || tensor->numElements() == 0 || tensor->numElements() % count != 0)
     return std::nullopt;
@@ -106,16 +114,36 @@ static Comparison comparisonOf(Operation *compare) {
   return found;
 }
 
+/// Do the indices of columns, or of rows, stand along their dimension of a matrix of scores?
+static bool isColumn(Value value, int64_t columns) {
+  auto dims = dimsOf(value);
+  return dims.size() == 1 ? dims[0] == columns : endsWith(dims, 1, columns);
+}
+static bool isRow(Value value, int64_t rows) { return endsWith(dimsOf(value), rows, 1); }
+
 /// The index of a column and that of a row, as ranges that broadcast against each other, for each sample.
 static bool isCausalCompare(Operation *compare, const Frontier &frontier) {
   Comparison read = comparisonOf(compare);
   // Where what is true is dropped, the row's index stands on the left: the rest is column < row - offset.
   Value column = frontier.keeps ? read.lhs : read.rhs, row = frontier.keeps ? read.rhs : read.lhs;
   auto firstColumn = countFrom(column, frontier.columns), firstRow = countFrom(row, frontier.rows);
-  auto columns = dimsOf(column);
-  bool isColumn = columns.size() == 1 ? columns[0] == frontier.columns : endsWith(columns, 1, frontier.columns);
-  return firstColumn && firstRow && isColumn && endsWith(dimsOf(row), frontier.rows, 1) &&
+  return firstColumn && firstRow && isColumn(column, frontier.columns) && isRow(row, frontier.rows) &&
          *firstRow - *firstColumn + (frontier.keeps ? read.offset : -read.offset - 1) == frontier.diagonal;
+}
+
+/// Does a comparison of indices keep, in each row, the last key of a causal one?
+static bool comparisonKeepsDiagonal(Operation *compare, int64_t queries, int64_t keys, bool keeps) {
+  Comparison read = comparisonOf(compare);
+  const bool isColumnFirst = isColumn(read.lhs, keys) && isRow(read.rhs, queries);
+  if (!isColumnFirst && !(isColumn(read.rhs, keys) && isRow(read.lhs, queries)))
+    return false;
+  auto column = countFrom(isColumnFirst ? read.lhs : read.rhs, keys);
+  auto row = countFrom(isColumnFirst ? read.rhs : read.lhs, queries);
+  if (!column || !row)
+    return false;
+  const int64_t diagonal = *column + keys - queries; // in row 0
+  const bool holds = isColumnFirst ? diagonal <= *row + read.offset : *row <= diagonal + read.offset;
+  return holds == keeps;
 }
 
 /// The frontier of the table that `slice` takes neighbours of.
@@ -130,12 +158,33 @@ static std::optional<Frontier> frontierBefore(SliceOp slice, Frontier frontier) 
 
 bool zc::importer::hidesNothing(Value mask, bool keeps) { return splatOf(mask) == 0.0 || truthOf(mask) == keeps; }
 
-/// The condition of a float mask that is 0 where it holds, or where it does not, and elsewhere low.
-static std::optional<bool> keepsWhere(SelectOp select) {
+/// Does it add dimensions of 1 in front, and nothing else?
+static bool onlyLeads(ReshapeOp reshape) {
+  llvm::ArrayRef<int64_t> from = dimsOf(reshape.getInput()), to = dimsOf(reshape.getResult());
+  return from.size() <= to.size() && to.take_back(from.size()) == from &&
+         llvm::all_of(to.drop_back(from.size()), [](int64_t d) { return d == 1; });
+}
+
+/// Before it was expanded, or had dimensions of 1 put in front: null where it was not.
+static Value beforeBroadcast(Operation *op) {
+  if (auto expand = dyn_cast_or_null<ExpandOp>(op))
+    return expand.getInput();
+  auto reshape = dyn_cast_or_null<ReshapeOp>(op);
+  return reshape && onlyLeads(reshape) ? reshape.getInput() : Value();
+}
+
+std::optional<Hiding> zc::importer::hidingOf(Value mask) {
+  while (Value before = beforeBroadcast(mask.getDefiningOp()))
+    mask = before;
+  auto select = mask.getDefiningOp<SelectOp>();
+  if (!select)
+    return std::nullopt;
   auto lhs = splatOf(select.getLhs()), rhs = splatOf(select.getRhs());
   if (lhs == 0.0 && rhs && isLow(*rhs))
-    return true;
-  return rhs == 0.0 && lhs && isLow(*lhs) ? std::optional<bool>(false) : std::nullopt;
+    return Hiding{{select.getCondition(), true}, *rhs};
+  if (rhs == 0.0 && lhs && isLow(*lhs))
+    return Hiding{{select.getCondition(), false}, *lhs};
+  return std::nullopt;
 }
 
 bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool keeps) {
@@ -150,12 +199,12 @@ bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool 
       return false;
     if (isa<LessEqualOp, LessOp>(op))
       return isCausalCompare(op, frontier);
-    if (auto select = dyn_cast<SelectOp>(op)) {
-      auto where = keepsWhere(select);
-      if (!where)
+    if (isa<SelectOp>(op)) {
+      auto hiding = hidingOf(mask);
+      if (!hiding)
         return false;
-      frontier.keeps = *where;
-      mask = select.getCondition();
+      frontier.keeps = hiding->condition.keeps;
+      mask = hiding->condition.value;
     } else if (auto negation = dyn_cast<NotOp>(op)) {
       frontier.keeps = !frontier.keeps;
       mask = negation.getInput();
@@ -179,8 +228,23 @@ bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool 
   }
 }
 
+static bool keepsDiagonal(const Condition &part, int64_t queries, int64_t keys) {
+  if (isCausalMask(part.value, queries, keys, part.keeps))
+    return true;
+  if (Operation *op = part.value.getDefiningOp(); isa_and_nonnull<LessEqualOp, LessOp>(op))
+    return comparisonKeepsDiagonal(op, queries, keys, part.keeps);
+  auto table = constantOf(part.value);
+  if (!table || table->isFloat() || !endsWith(table->dims, queries, keys))
+    return false;
+  for (int64_t row = 0, rows = table->numElements() / keys; row < rows; ++row)
+    if ((table->intAt(row * keys + row % queries + keys - queries) != 0) != part.keeps)
+      return false;
+  return true;
+}
+
 bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys, bool keeps) {
-  if (isCausalMask(mask, queries, keys, keeps))
+  auto keepsIts = [&](const Condition &part) { return keepsDiagonal(part, queries, keys); };
+  if (keys >= queries && llvm::all_of(partsOf({mask, keeps}), keepsIts))
     return true;
   auto table = constantOf(mask);
   if (!table || table->isFloat() || !endsWith(table->dims, queries, keys))
@@ -193,6 +257,39 @@ bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys, b
       return false;
   }
   return true;
+}
+
+llvm::SmallVector<Condition, 2> zc::importer::partsOf(Condition condition) {
+  llvm::SmallVector<Condition, 2> pending{condition}, parts;
+  while (!pending.empty()) {
+    auto [value, keeps] = pending.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (auto negation = dyn_cast_or_null<NotOp>(op))
+      pending.push_back({negation.getInput(), !keeps});
+    else if (Value before = beforeBroadcast(op))
+      pending.push_back({before, keeps});
+    else if (op && (keeps ? isa<AndOp>(op) : isa<OrOp>(op)))
+      pending.append({{op->getOperand(1), keeps}, {op->getOperand(0), keeps}});
+    else if (!hidesNothing(value, keeps))
+      parts.push_back({value, keeps});
+  }
+  return parts;
+}
+
+Value zc::importer::conjunctionOf(llvm::ArrayRef<Condition> conditions, Location loc, PatternRewriter &rewriter) {
+  TensorBuilder on(rewriter, loc);
+  Value kept;
+  for (auto [condition, keeps] : conditions) {
+    Value where = keeps ? condition : on.make<NotOp>(condition);
+    kept = kept ? on.make<AndOp>(kept, where) : where;
+  }
+  return kept;
+}
+
+Value zc::importer::withRank(Value value, int64_t rank, PatternRewriter &rewriter) {
+  llvm::SmallVector<int64_t, 4> shape(dimsOf(value));
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  return rewriter.create<ReshapeOp>(value.getLoc(), value, shape);
 }
 
 static bool hasSamples(Value value) { return dimsOf(value).size() == 4 && dimsOf(value)[0] > 1; }

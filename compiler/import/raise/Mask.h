@@ -26,6 +26,28 @@ bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys, bool keep
 /// and low numbers. Every row keeps at least one key.
 bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
 
+/// Scores are kept where a bool is true, or where `keeps` is not.
+struct Condition {
+  mlir::Value value;
+  bool keeps;
+};
+/// The parts of which all must hold: of `and`s, of `or`s where what is true is dropped, under negations and expands;
+/// none that always holds. They broadcast to what the whole does.
+llvm::SmallVector<Condition, 2> partsOf(Condition condition);
+/// One bool of them all, true where scores are kept; null of none.
+mlir::Value conjunctionOf(llvm::ArrayRef<Condition> conditions, mlir::Location loc, mlir::PatternRewriter &rewriter);
+
+/// A float mask: 0 where scores are kept, `low` elsewhere.
+struct Hiding {
+  Condition condition;
+  double low;
+};
+/// Nothing where it is no such one; `low` is low then (isLow).
+std::optional<Hiding> hidingOf(mlir::Value mask);
+
+/// With dimensions of 1 in front.
+mlir::Value withRank(mlir::Value value, int64_t rank, mlir::PatternRewriter &rewriter);
+
 /// Is `value`, of rank 4 or less, known to be the same for all samples, which its first of four dimensions are? Masks
 /// of a window are tables of a batch, by positions that no sample has other ones of.
 bool isSameForSamples(mlir::Value value, int depth = 8);

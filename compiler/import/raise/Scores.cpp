@@ -1,6 +1,5 @@
 //===- Scores.cpp - what stands between a product of queries and keys and its softmax --===//
 #include "compiler/import/raise/Scores.h"
-#include "compiler/import/raise/Mask.h"
 #include "dialects/graph/Gradient.h"
 
 using namespace mlir;
@@ -38,30 +37,33 @@ bool mayBeAdded(Value mask, Value scores) {
          !dependsOnFloatParameter(mask);
 }
 
-/// Scores where a condition holds, or does not, something low elsewhere. Rows that are masked as a whole would be NaN
-/// of -inf and are zeros in the attention op; of another low number they are averages.
-std::optional<Masked> matchSelected(SelectOp select, int most) {
-  Dims dims = dimsOf(select.getResult()).take_back(2);
+/// Scores where `condition` says so, `low` elsewhere. Rows that are masked as a whole would be NaN of -inf and are
+/// zeros in the attention op; of another low number they are averages.
+std::optional<Masked> withCondition(std::optional<Masked> masked, Condition condition, double low, Dims scores,
+                                    bool averages) {
+  if (!masked || hidesNothing(condition.value, condition.keeps))
+    return masked;
+  const bool isFinite = low != -INFINITY;
+  const bool isAlone = masked->conditions.empty() &&
+                       llvm::none_of(masked->added, [](const Added &added) { return mayBeLow(added.value); });
+  if (masked->isAveraged || (isFinite && !isAlone))
+    return std::nullopt;
+  masked->isAveraged = isFinite;
+  masked->mayAverageRows = isFinite && !everyRowKeepsOne(condition.value, scores[0], scores[1], condition.keeps);
+  if (masked->mayAverageRows && !averages)
+    return std::nullopt;
+  llvm::append_range(masked->conditions, partsOf(condition));
+  return masked;
+}
+
+std::optional<Masked> matchSelected(SelectOp select, bool averages, int most) {
   for (bool keeps : {true, false}) {
     Value kept = keeps ? select.getLhs() : select.getRhs();
     auto low = splatOf(keeps ? select.getRhs() : select.getLhs());
-    if (!low || !isLow(*low) || !sameType(kept, select.getResult()))
-      continue;
-    auto masked = matchMasked(kept, most - 1);
-    if (!masked)
-      continue;
-    Condition condition{select.getCondition(), keeps};
-    if (hidesNothing(condition.value, keeps))
-      return masked;
-    const bool isFinite = *low != -INFINITY;
-    bool isAlone = masked->conditions.empty() &&
-                   llvm::none_of(masked->added, [](const Added &added) { return mayBeLow(added.value); });
-    if (masked->isAveraged || (isFinite && !isAlone))
-      return std::nullopt;
-    masked->isAveraged = isFinite;
-    masked->mayAverageRows = isFinite && !everyRowKeepsOne(condition.value, dims[0], dims[1], keeps);
-    masked->conditions.push_back(condition);
-    return masked;
+    if (low && isLow(*low) && sameType(kept, select.getResult()))
+      if (auto found = withCondition(matchMasked(kept, averages, most - 1), {select.getCondition(), keeps}, *low,
+                                     dimsOf(kept).take_back(2), averages))
+        return found;
   }
   return std::nullopt;
 }
@@ -85,6 +87,23 @@ std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims s
     return std::nullopt;
   masked->added.push_back(mask);
   return masked;
+}
+
+/// `mask` is added, as a condition if it is one that some rows keep less by than others: the attention op then computes
+/// gradients of rows that are masked as a whole, of whose log-sum-exp such a number leaves nothing, and leaves blocks
+/// out.
+std::optional<Masked> withMask(Value scores, Value mask, bool averages, int most) {
+  constexpr double kNothingBeside = -1e30; // of a score that it is added to
+  Dims dims = dimsOf(scores).take_back(2);
+  auto isOfRows = [](const Condition &part) {
+    Dims of = dimsOf(part.value);
+    return of.size() >= 2 && of[of.size() - 2] > 1;
+  };
+  auto hiding = hidingOf(mask);
+  if (hiding && hiding->low <= kNothingBeside && llvm::any_of(partsOf(hiding->condition), isOfRows))
+    if (auto found = withCondition(matchMasked(scores, averages, most), hiding->condition, hiding->low, dims, averages))
+      return found;
+  return mayBeAdded(mask, scores) ? withAdded(matchMasked(scores, averages, most), {mask}, dims) : std::nullopt;
 }
 
 /// scale * (scores + mask) = scale * scores + scale * mask
@@ -117,33 +136,33 @@ bool fits(Value mask, Dims scores) {
 
 } // namespace
 
-std::optional<Masked> zc::importer::matchMasked(Value value, int most) {
+std::optional<Masked> zc::importer::matchMasked(Value value, bool averages, int most) {
   if (auto scores = matchScores(value))
     return Masked{*scores, {}, {}};
   if (most == 0 || tensorOf(value).getRank() < 2)
     return std::nullopt;
   double scale = 1;
   if (Value inner = unscaled(value, scale); inner != value && inner.hasOneUse())
-    return scaled(matchMasked(inner, most - 1), scale);
+    return scaled(matchMasked(inner, averages, most - 1), scale);
   if (auto select = value.getDefiningOp<SelectOp>())
-    return matchSelected(select, most);
+    return matchSelected(select, averages, most);
   std::optional<Masked> found;
   if (auto max = value.getDefiningOp<MaxOp>())
     eitherOrder(max, [&](Value a, Value floor) {
       if (auto low = splatOf(floor); low && *low < -1e38 && sameType(a, value))
-        found = floored(matchMasked(a, most - 1), dimsOf(a).take_back(2));
+        found = floored(matchMasked(a, averages, most - 1), dimsOf(a).take_back(2));
       return found.has_value();
     });
   if (auto add = value.getDefiningOp<AddOp>())
     eitherOrder(add, [&](Value a, Value mask) {
       // T5 adds a table of positions, then what hides padding.
-      if (sameType(a, value) && mayBeAdded(mask, a))
-        found = withAdded(matchMasked(a, most - 1), {mask}, dimsOf(a).take_back(2));
+      if (sameType(a, value))
+        found = withMask(a, mask, averages, most - 1);
       return found.has_value();
     });
   // Funnel and XLNet: scores - 1e6 * hidden.
   if (auto sub = value.getDefiningOp<SubOp>(); sub && sameType(sub.getLhs(), value) && mayBeAdded(sub.getRhs(), value))
-    return withAdded(matchMasked(sub.getLhs(), most - 1), {sub.getRhs(), -1}, dimsOf(value).take_back(2));
+    return withAdded(matchMasked(sub.getLhs(), averages, most - 1), {sub.getRhs(), -1}, dimsOf(value).take_back(2));
   return found;
 }
 
@@ -155,11 +174,10 @@ bool Masked::broadcastsTo(Dims full) const {
 
 bool Masked::takeCausal(Dims full) {
   full = full.take_back(2);
-  auto condition = llvm::find_if(conditions, [&](Condition &c) { return isCausal(c, full); });
-  if (condition != conditions.end()) {
-    conditions.erase(condition);
+  const size_t all = conditions.size();
+  llvm::erase_if(conditions, [&](const Condition &condition) { return isCausal(condition, full); });
+  if (conditions.size() < all)
     return true;
-  }
   bool isOnly = conditions.empty() && added.size() == 1;
   if (!isOnly || !isCausal(added[0], full))
     return false;
@@ -169,11 +187,7 @@ bool Masked::takeCausal(Dims full) {
 
 Value Masked::buildMask(int64_t rank, Location loc, PatternRewriter &rewriter) const {
   TensorBuilder on(rewriter, loc);
-  Value kept, mask;
-  for (auto [condition, keeps] : conditions) {
-    Value where = keeps ? condition : on.make<NotOp>(condition);
-    kept = kept ? on.make<AndOp>(kept, where) : where;
-  }
+  Value kept = conjunctionOf(conditions, loc, rewriter), mask;
   for (auto [value, factor] : added) {
     Value term = factor == 1 ? value : on.scale(value, factor);
     mask = mask ? on.add(mask, term) : term;
@@ -181,9 +195,5 @@ Value Masked::buildMask(int64_t rank, Location loc, PatternRewriter &rewriter) c
   if (kept && mask)
     mask = on.select(kept, mask, on.scalar(-INFINITY, mask));
   mask = mask ? mask : kept;
-  if (!mask)
-    return {};
-  llvm::SmallVector<int64_t, 4> shape(dimsOf(mask));
-  shape.insert(shape.begin(), rank - shape.size(), 1);
-  return rewriter.create<ReshapeOp>(loc, mask, shape);
+  return mask ? withRank(mask, rank, rewriter) : mask;
 }

@@ -1,6 +1,7 @@
 //===- Scores.h - what stands between a product of queries and keys and its softmax --===//
 #pragma once
 
+#include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Match.h"
 
 namespace zc::importer {
@@ -12,12 +13,6 @@ struct Scores {
   graph::MatmulOp product;
   double scale = 1;
   llvm::SmallVector<mlir::Value, 1> factors;
-};
-
-/// Scores are kept where a bool is true, or where `keeps` is not.
-struct Condition {
-  mlir::Value value;
-  bool keeps;
 };
 
 /// factor * value, of floats
@@ -42,8 +37,9 @@ struct Masked {
   mlir::Value buildMask(int64_t rank, mlir::Location loc, mlir::PatternRewriter &rewriter) const;
 };
 
-/// `most`: additions, conditions and scales that are looked through.
-std::optional<Masked> matchMasked(mlir::Value value, int most = 4);
+/// `averages`: may rows be averaged (Masked::mayAverageRows)? `most`: additions, conditions and scales that are looked
+/// through.
+std::optional<Masked> matchMasked(mlir::Value value, bool averages, int most = 4);
 
 /// The one value under constant factors; the factors go to `scale`.
 mlir::Value unscaled(mlir::Value value, double &scale);
