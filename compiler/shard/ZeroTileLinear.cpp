@@ -36,6 +36,7 @@ struct Tile {
 /// A weight and everything that uses it.
 struct Linear {
   graph::ParameterOp weight;
+  SmallVector<graph::ReadOp> reads;
   SmallVector<graph::MatmulOp> products;  ///< with the weight as rhs
   graph::AccumulateGradOp gradient;       ///< null: frozen
   SmallVector<graph::MatmulOp> gradients; ///< whose sum is accumulated
@@ -179,7 +180,8 @@ struct ZeroTileLinearPass : StagePass<impl::ZeroTileLinearBase<ZeroTileLinearPas
       if (failed(cut(symbols, linear.weight, tiles)))
         return signalPassFailure();
       Tiler(linear, tiles).run();
-      eraseReads(linear.weight);
+      for (graph::ReadOp read : linear.reads)
+        read.erase();
       symbols.erase(linear.weight);
       ++numLinears;
       numTiles += tiles.size();
@@ -194,9 +196,11 @@ private:
     };
     getOperation().walk([&](Operation *op) {
       if (auto read = dyn_cast<graph::ReadOp>(op)) {
-        if (Linear *linear = find(read.getParameter()))
+        if (Linear *linear = find(read.getParameter())) {
+          linear->reads.push_back(read);
           for (OpOperand &use : read->getUses())
             addUse(*linear, use);
+        }
       } else if (auto gradient = dyn_cast<graph::AccumulateGradOp>(op)) {
         if (Linear *linear = find(gradient.getParameter())) {
           linear->gradient = gradient;
@@ -284,13 +288,6 @@ private:
     }
     symbols.insert(tile, Block::iterator(weight));
     return {tile, begin, rows};
-  }
-
-  void eraseReads(graph::ParameterOp weight) {
-    getOperation().walk([&](graph::ReadOp read) {
-      if (read.getParameter() == weight.getSymName())
-        read.erase();
-    });
   }
 
   /// Rows of a tile, where there are as many: kernels like whole panels.

@@ -26,6 +26,7 @@ public:
   /// Whether anything was changed.
   bool sweep() {
     gatherConstants();
+    number();
     rewriter.setListener(this);
     bool isChanged = false;
     next = block.empty() ? nullptr : &block.back();
@@ -108,6 +109,14 @@ private:
   }
 
   //===-- what is to be looked at ------------------------------------------------===//
+  void number() {
+    numbers.clear();
+    numbers.reserve(block.getOperations().size());
+    for (Operation &op : block)
+      numbers.try_emplace(&op, numbers.size());
+    numberToCome = numbers.size();
+  }
+
   Operation *pop() {
     while (!again.empty())
       if (Operation *op = again.pop_back_val()) {
@@ -115,19 +124,30 @@ private:
         return op;
       }
     Operation *op = next;
-    if (op)
+    if (op) {
       next = op->getPrevNode();
+      if (auto found = numbers.find(op); found != numbers.end())
+        numberToCome = found->second;
+    }
     return op;
   }
 
-  bool isToCome(Operation *op) const { return next && (op == next || op->isBeforeInBlock(next)); }
+  /// What was inserted counts as behind, wherever it is. By own numbers: a block that much is inserted into numbers its
+  /// operations again and again when it is asked.
+  bool isToCome(Operation *op) const {
+    auto found = numbers.find(op);
+    return found != numbers.end() && found->second < numberToCome;
+  }
 
   void push(Operation *op) {
     if (op->getBlock() == &block && !isToCome(op) && placeOf.try_emplace(op, again.size()).second)
       again.push_back(op);
   }
 
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override { push(op); }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) override {
+    numbers.erase(op); // of one that was moved, or stood where this one does
+    push(op);
+  }
   void notifyOperationModified(Operation *op) override { push(op); }
   void notifyOperationErased(Operation *op) override {
     for (Value operand : op->getOperands())
@@ -135,6 +155,7 @@ private:
         push(maker);
     if (op == next)
       next = op->getPrevNode();
+    numbers.erase(op);
     if (auto found = placeOf.find(op); found != placeOf.end()) {
       again[found->second] = nullptr;
       placeOf.erase(found);
@@ -154,6 +175,8 @@ private:
   PatternApplicator matcher;
   PatternRewriter rewriter;
   Operation *next = nullptr;
+  DenseMap<Operation *, size_t> numbers; ///< in the block, of those that stand where they did when the sweep began
+  size_t numberToCome = 0;               ///< below it they are yet to come
   SmallVector<Operation *> again;        ///< null: erased
   DenseMap<Operation *, size_t> placeOf; ///< in `again`
   llvm::SmallDenseMap<OperationName, Kind, 64> kinds;
