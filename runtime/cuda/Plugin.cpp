@@ -19,6 +19,9 @@ static Device *open(const CudaOptions &options, Error &error) {
 static bool check(Error &error) {
   // Before CUDA starts: ranks that share a GPU have more streams than the eight that it serves apart by default.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*replace=*/0);
+  // And before NCCL does: since 2.22 it connects for an algorithm when that is first chosen, which for large messages
+  // is another one than for those by which ranks meet, and so would allocate in the middle of a step.
+  ::setenv("NCCL_RUNTIME_CONNECT", "0", /*replace=*/0);
   int count = 0;
   cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess && count > 0)
