@@ -47,7 +47,7 @@ static void listModel(GradOptions &o, OptionList &list) {
 static void listUpdate(GradOptions &o, OptionList &list) {
   constexpr Range<double> kNotNegative{0};
   UpdateSettings &update = o.update;
-  list.group("Training (torch's definitions and defaults)");
+  list.group("Training (torch's definitions and defaults)", Option::Needs::training);
   list.add("optimizer", update.rule, "adamw, adam, sgd or momentum");
   list.add("lr", update.lr, kNotNegative, "learning rate (1e-3)");
   list.add(
@@ -64,10 +64,12 @@ static void listUpdate(GradOptions &o, OptionList &list) {
   list.add("clip-grad-norm", update.maxNorm, {0x1p-1022}, "global L2 norm over all ranks");
   list.add("loss-mean", o.lossMean,
            "rank: over the labels that count of each rank's micro-step, then over these, as torch's DDP; global: over "
-           "those of all ranks and micro-steps");
+           "those of all ranks and micro-steps")
+      .forAnyPlan();
   list.add("checkpoint-activations", o.checkpoint,
            "none; block: recompute inside blocks; selective: what costs little per byte, or, with --device-mem, as "
            "little as fits");
+  list.needs(Option::Needs::nothing);
   list.add(
       "precision", o.precision,
       "fp32; bf16 or fp16: parameters and gradients in it, fp32 master weights and state; fp16 scales the loss, by "
@@ -81,6 +83,7 @@ static void listUpdate(GradOptions &o, OptionList &list) {
 static void listLossScale(GradOptions &o, OptionList &list) {
   constexpr Range<double> kScale{0x1p-126, 0x1p126};
   constexpr Range<int64_t> kCount{1, int64_t(1) << 62};
+  list.needs(Option::Needs::lossScale);
   list.add("loss-scale", o.lossScale, {0, 0x1p126}, "fp16: a fixed scale, or 0: dynamic (0)");
   list.add("initial-loss-scale", o.initialLossScale, kScale, "of the first step (65536)");
   list.add("min-loss-scale", o.minLossScale, kScale, "an overflow at this scale ends the run (1)");

@@ -70,28 +70,31 @@ static Status readGroups(const std::string &path, ImportOptions &options) {
 
 void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   list.group("Model");
-  auto form = [&](const char *name, const char *values, auto read, const char *help) {
-    list.add(name, Option::Kind::several, values, [&o, read](const std::string &text) { return read(text, o); }, help);
+  auto form = [&](const char *name, const char *values, auto read, const char *help) -> Option & {
+    return list.add(
+        name, Option::Kind::several, values, [&o, read](const std::string &text) { return read(text, o); }, help);
   };
   form("dim", "NAME=N", readDim, "NAME=N: bind a symbolic dimension");
   list.add("loss", o.loss, "the output to differentiate (default: the only floating scalar)");
   list.add("loss-op", o.lossOp, "cross_entropy:LOGITS:LABELS, mse:OUT:TARGET, l1, bce_with_logits, ...: appended");
   list.add("outputs", o.outputs, "graph outputs to hand over (default: all), with --forward-only");
-  auto file = [&](const char *name, std::optional<std::string> &value, const char *help) {
-    list.add(
+  auto file = [&](const char *name, std::optional<std::string> &value, const char *help) -> Option & {
+    return list.add(
         name, Option::Kind::value, "FILE", [&value](const std::string &text) { return value = text, Status(); }, help);
   };
   file("ort-checkpoint", o.ortCheckpoint, "parameters of an ONNX Runtime training_model (checkpoint)");
-  file("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)");
+  file("ort-optimizer", o.ortOptimizer, "its update rule (optimizer_model.onnx, where it is there)").forTraining();
   form(
       "limit", "NAME=N", [](const std::string &text, ImportOptions &options) { return setLimit(options.limits, text); },
       "NAME=N: nodes, node-attributes, name-bytes, rank, model-bytes, folding-work, hard-links, ...");
   form("trainable", "GLOB|+GLOB", readTrainable,
-       "only initializers of these names train; +GLOB: these too. A name wins over a glob, the longer glob, the later");
-  form("frozen", "GLOB", readFrozen, "initializers of these names do not train");
+       "only initializers of these names train; +GLOB: these too. A name wins over a glob, the longer glob, the later")
+      .forTraining();
+  form("frozen", "GLOB", readFrozen, "initializers of these names do not train").forTraining();
   form("param-groups", "FILE.json", readGroups,
-       "learning rate, weight decay and frozen by name, as torch's param_groups (docs/cli.md)");
-  list.add("no-decay", o.noDecay, "globs of parameters without weight decay, whatever groups say");
+       "learning rate, weight decay and frozen by name, as torch's param_groups (docs/cli.md)")
+      .forTraining();
+  list.add("no-decay", o.noDecay, "globs of parameters without weight decay, whatever groups say").forTraining();
   form("tie", "A=B", readTie, "A=B: initializer B is A, transposed where it fits so");
   form("padding-idx", "GLOB=K", readPadding,
        "GLOB=K|none: row K of these embeddings gets no gradient (found where torch.export says so, or a row is zeros)");
@@ -100,5 +103,6 @@ void zc::importer::listOptions(ImportOptions &o, OptionList &list) {
   list.add("batch-norm", o.batchNorm,
            "as-exported, train (each batch's statistics; running ones are kept, rank 0's are saved) or eval");
   list.add("batch-norm-variance", o.batchNormVariance,
-           "of the running statistics: torch (divided by N - 1) or onnx (by N)");
+           "of the running statistics: torch (divided by N - 1) or onnx (by N)")
+      .forTraining();
 }

@@ -65,23 +65,24 @@ Status readNumber(const std::string &text, const char *name, Range<double> range
 
 } // namespace
 
-void OptionList::add(const char *name, Option::Kind kind, const char *values,
-                     std::function<Status(const std::string &)> read, const char *help) {
-  options.push_back({name, kind, values, help, current, isFlag, std::move(read)});
+Option &OptionList::add(const char *name, Option::Kind kind, const char *values,
+                        std::function<Status(const std::string &)> read, const char *help) {
+  return options.emplace_back(Option{name, kind, values, help, current, isFlag, std::move(read), currentNeeds});
 }
 
-void OptionList::add(const char *name, std::string &value, const char *help) {
-  add(name, Option::Kind::value, "TEXT", [&value](const std::string &text) { return value = text, Status(); }, help);
+Option &OptionList::add(const char *name, std::string &value, const char *help) {
+  return add(
+      name, Option::Kind::value, "TEXT", [&value](const std::string &text) { return value = text, Status(); }, help);
 }
 
-void OptionList::add(const char *name, std::vector<std::string> &values, const char *help) {
-  add(
+Option &OptionList::add(const char *name, std::vector<std::string> &values, const char *help) {
+  return add(
       name, Option::Kind::several, "TEXT",
       [&values](const std::string &text) { return values.push_back(text), Status(); }, help);
 }
 
-void OptionList::add(const char *name, bool &value, const char *help) {
-  add(
+Option &OptionList::add(const char *name, bool &value, const char *help) {
+  return add(
       name, Option::Kind::flag, "",
       [&value, name](const std::string &text) -> Status {
         if (text != "true" && text != "false")
@@ -92,35 +93,35 @@ void OptionList::add(const char *name, bool &value, const char *help) {
       help);
 }
 
-void OptionList::add(const char *name, int64_t &value, Range<int64_t> range, const char *help) {
-  add(
+Option &OptionList::add(const char *name, int64_t &value, Range<int64_t> range, const char *help) {
+  return add(
       name, Option::Kind::value, "INT",
       [&value, name, range](const std::string &text) { return readInteger(text, name, range, value); }, help);
 }
 
-void OptionList::add(const char *name, uint64_t &value, const char *help) {
-  add(
+Option &OptionList::add(const char *name, uint64_t &value, const char *help) {
+  return add(
       name, Option::Kind::value, "INT",
       [&value, name](const std::string &text) { return readInteger(text, name, Range<uint64_t>(), value); }, help);
 }
 
-void OptionList::add(const char *name, double &value, Range<double> range, const char *help) {
-  add(
+Option &OptionList::add(const char *name, double &value, Range<double> range, const char *help) {
+  return add(
       name, Option::Kind::value, "FLOAT",
       [&value, name, range](const std::string &text) { return readNumber(text, name, range, value); }, help);
 }
 
-void OptionList::add(const char *name, std::optional<double> &value, Range<double> range, const char *help) {
-  add(
+Option &OptionList::add(const char *name, std::optional<double> &value, Range<double> range, const char *help) {
+  return add(
       name, Option::Kind::value, "FLOAT",
       [&value, name, range](const std::string &text) { return readNumber(text, name, range, value.emplace()); }, help);
 }
 
-void OptionList::add(const char *name, int64_t &value, ByteCount bytes, const char *help) {
+Option &OptionList::add(const char *name, int64_t &value, ByteCount bytes, const char *help) {
   std::string values = "SIZE";
   for (const auto &[word, meaning] : bytes.words)
     values += std::string("|") + word;
-  add(
+  return add(
       name, Option::Kind::value, values.c_str(),
       [&value, name, bytes = std::move(bytes)](const std::string &text) -> Status {
         for (const auto &[word, meaning] : bytes.words)
@@ -137,10 +138,10 @@ void OptionList::add(const char *name, int64_t &value, ByteCount bytes, const ch
       help);
 }
 
-void OptionList::addChoice(const char *name, std::vector<std::string> names, std::function<void(size_t)> choose,
-                           const char *help) {
+Option &OptionList::addChoice(const char *name, std::vector<std::string> names, std::function<void(size_t)> choose,
+                              const char *help) {
   std::string values = joined(names, "|");
-  add(
+  return add(
       name, Option::Kind::value, values.c_str(),
       [name, names = std::move(names), choose = std::move(choose)](const std::string &text) -> Status {
         auto found = std::find(names.begin(), names.end(), text);

@@ -33,6 +33,12 @@ struct Option {
     several, ///< may be given more than once: each value is read
     flag,    ///< without a value: read as true
   };
+  /// What a plan must do for the option to say anything of it.
+  enum class Needs {
+    nothing,
+    training,
+    lossScale, ///< training in fp16
+  };
   std::string name; ///< without dashes
   Kind kind = Kind::value;
   std::string values; ///< what may be said, for help: "INT", "none|host|nvme"
@@ -40,6 +46,10 @@ struct Option {
   std::string group;
   bool isFlag = true; ///< else the compiler chooses it: known to zero-opt's text alone
   std::function<Status(const std::string &)> read;
+  Needs needs = Needs::nothing;
+
+  void forTraining() { needs = Needs::training; }
+  void forAnyPlan() { needs = Needs::nothing; }
 };
 
 /// As it stands on a command line, with a space before: " --NAME VALUE", " --NAME", of a flag that is off nothing.
@@ -64,26 +74,33 @@ class OptionList {
 public:
   std::vector<Option> options;
 
-  /// Of what follows.
-  void group(const char *name) { current = name; }
+  /// Of what follows; it `needs` that unless it says otherwise (`add(...).forTraining()`).
+  void group(const char *name, Option::Needs needs = Option::Needs::nothing) {
+    current = name;
+    currentNeeds = needs;
+  }
+  /// Of what follows in the group.
+  void needs(Option::Needs needs) { currentNeeds = needs; }
   /// Is what follows chosen by the compiler? Up to the end of the struct.
   void chosen(bool isChosen = true) { isFlag = !isChosen; }
 
-  void add(const char *name, std::string &value, const char *help);
-  void add(const char *name, std::vector<std::string> &values, const char *help);
-  void add(const char *name, bool &value, const char *help);
-  void add(const char *name, int64_t &value, Range<int64_t> range, const char *help);
-  void add(const char *name, uint64_t &value, const char *help);
-  void add(const char *name, double &value, Range<double> range, const char *help);
-  void add(const char *name, std::optional<double> &value, Range<double> range, const char *help);
-  void add(const char *name, int64_t &value, ByteCount bytes, const char *help);
+  /// What they return stands until the next one is added.
+  Option &add(const char *name, std::string &value, const char *help);
+  Option &add(const char *name, std::vector<std::string> &values, const char *help);
+  Option &add(const char *name, bool &value, const char *help);
+  Option &add(const char *name, int64_t &value, Range<int64_t> range, const char *help);
+  Option &add(const char *name, uint64_t &value, const char *help);
+  Option &add(const char *name, double &value, Range<double> range, const char *help);
+  Option &add(const char *name, std::optional<double> &value, Range<double> range, const char *help);
+  Option &add(const char *name, int64_t &value, ByteCount bytes, const char *help);
   /// Of a form of its own.
-  void add(const char *name, Option::Kind kind, const char *values, std::function<Status(const std::string &)> read,
-           const char *help);
+  Option &add(const char *name, Option::Kind kind, const char *values, std::function<Status(const std::string &)> read,
+              const char *help);
   template <typename E, size_t = std::tuple_size<decltype(namesOf(E()))>::value>
-  void add(const char *name, E &value, const char *help) {
+  Option &add(const char *name, E &value, const char *help) {
     const auto names = namesOf(E());
-    addChoice(name, {names.begin(), names.end()}, [&value](size_t index) { value = static_cast<E>(index); }, help);
+    return addChoice(
+        name, {names.begin(), names.end()}, [&value](size_t index) { value = static_cast<E>(index); }, help);
   }
 
   /// Null if there is none.
@@ -92,10 +109,11 @@ public:
   Status readText(const std::string &text) const;
 
 private:
-  void addChoice(const char *name, std::vector<std::string> names, std::function<void(size_t)> choose,
-                 const char *help);
+  Option &addChoice(const char *name, std::vector<std::string> names, std::function<void(size_t)> choose,
+                    const char *help);
 
   std::string current;
+  Option::Needs currentNeeds = Option::Needs::nothing;
   bool isFlag = true;
 };
 

@@ -18,39 +18,6 @@ static constexpr int64_t kMostRanks = 65536;
 /// Of a mesh; data stands for the first two.
 static constexpr const char *kAxes[] = {"node", "local", "data", "model"};
 
-/// What only a plan that trains can be told.
-static constexpr const char *kTrainingOnly[] = {"optimizer",
-                                                "lr",
-                                                "lr-schedule",
-                                                "betas",
-                                                "eps",
-                                                "weight-decay",
-                                                "momentum",
-                                                "no-decay",
-                                                "param-groups",
-                                                "clip-grad-norm",
-                                                "grad-accumulation",
-                                                "grad-accum-dtype",
-                                                "micro-order",
-                                                "checkpoint-activations",
-                                                "partition-activations",
-                                                "offload-optimizer",
-                                                "offload-activation",
-                                                "offload-ratio",
-                                                "delay-update",
-                                                "delay-after",
-                                                "quantize-gradients",
-                                                "quantize-error-feedback",
-                                                "hierarchical",
-                                                "trainable",
-                                                "frozen",
-                                                "ort-optimizer",
-                                                "batch-norm-variance",
-                                                "with-eval"};
-
-static constexpr const char *kLossScale[] = {"loss-scale",        "initial-loss-scale",    "min-loss-scale",
-                                             "loss-scale-window", "loss-scale-hysteresis", "consecutive-hysteresis"};
-
 /// "data=8,model=4"
 static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
   auto wrong = [&](const std::string &what) { return optionError(quotedText(text) + " " + what, "mesh"); };
@@ -86,7 +53,7 @@ OptionList zc::listOptions(CompileOptions &options) {
   list.add("seed", options.seed, "of dropout and data order");
   listOptions(options.strategy.grad, list);
   list.chosen(false);
-  list.group("Training (torch's definitions and defaults)");
+  list.group("Training (torch's definitions and defaults)", Option::Needs::training);
   list.add("with-eval", options.withEval,
            "the plan evaluates as well (zero-run --eval-data, --eval-tokens): the model's loss forward only, in the "
            "memory that training has");
@@ -121,12 +88,9 @@ static Status completeForwardOnly(CompileOptions &c) {
     return c.import.outputs.empty()
                ? Status::success()
                : optionError("a plan that trains hands over no outputs; add --forward-only", "outputs");
-  for (const char *name : kTrainingOnly)
-    if (c.isGiven(name))
-      return optionError("a plan that is --forward-only trains nothing", name);
-  for (const char *name : kLossScale)
-    if (c.isGiven(name))
-      return optionError("a plan that is --forward-only trains nothing", name);
+  for (const Option &option : listOptions(c).options)
+    if (option.needs != Option::Needs::nothing && c.isGiven(option.name))
+      return optionError("a plan that is --forward-only trains nothing", option.name);
   if (!c.isGiven("dropout"))
     c.import.dropout = importer::DropoutPolicy::off;
   if (!c.isGiven("batch-norm"))
@@ -135,15 +99,15 @@ static Status completeForwardOnly(CompileOptions &c) {
 }
 
 /// Options of the loss scale are of fp16, and a fixed one has no rule.
-static Status checkLossScale(const CompileOptions &c) {
+static Status checkLossScale(CompileOptions &c) {
   const GradOptions &grad = c.strategy.grad;
-  for (const char *name : kLossScale) {
-    if (!c.isGiven(name))
+  for (const Option &option : listOptions(c).options) {
+    if (option.needs != Option::Needs::lossScale || !c.isGiven(option.name))
       continue;
     if (grad.precision != Precision::fp16)
-      return optionError("only --precision fp16 scales the loss", name);
-    if (grad.lossScale > 0 && name != kLossScale[0])
-      return optionError("a fixed --loss-scale does not change", name);
+      return optionError("only --precision fp16 scales the loss", option.name);
+    if (grad.lossScale > 0 && option.name != "loss-scale")
+      return optionError("a fixed --loss-scale does not change", option.name);
   }
   // What is kept is of another scale than what it is added to, and stays infinite after an overflow.
   if (grad.precision == Precision::fp16 && c.strategy.shard.errorFeedback)

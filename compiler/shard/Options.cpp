@@ -7,13 +7,16 @@ using namespace zc;
 static void listCommunication(ShardOptions &o, OptionList &list) {
   list.group("Communication (ZeRO++)");
   list.add("quantize-weights", o.quantizeWeights, "none, or int8: how parameters are gathered (qwZ, stage 3)");
-  list.add("quantize-gradients", o.quantizeGradients, "none, int4 or int8: how gradients are reduced (qgZ)");
+  list.add("quantize-gradients", o.quantizeGradients, "none, int4 or int8: how gradients are reduced (qgZ)")
+      .forTraining();
   list.add("quantize-block", o.quantizeBlock, Range<int64_t>{2, int64_t(1) << 40},
            "elements that share a scale, even (512 of weights, 128 of gradients)");
   list.add("quantize-error-feedback", o.errorFeedback,
-           "add what gradients lose by quantization to the next ones (LoCo)");
+           "add what gradients lose by quantization to the next ones (LoCo)")
+      .forTraining();
   list.add("hierarchical", o.hierarchical,
-           "backward gathers parameters inside the node, from a secondary shard (hpZ, stage 3)");
+           "backward gathers parameters inside the node, from a secondary shard (hpZ, stage 3)")
+      .forTraining();
   list.add("hierarchical-collectives", o.hierarchicalCollectives,
            "gather between nodes first, reduce inside the node first: fewer bytes between nodes; sums differ in bits");
 }
@@ -24,18 +27,23 @@ static void listPlaces(ShardOptions &o, OptionList &list) {
            "--device-mem leaves, and on the host what --host-mem leaves; nothing without them (auto)");
   list.add("offload-optimizer", o.offloadOptimizer,
            "gradients, optimizer state, the update: none, host, or nvme, where gradients wait on the host as far as "
-           "--host-mem has room");
+           "--host-mem has room")
+      .forTraining();
   list.add("offload-param", o.offloadParam, "parameters: none, host or nvme (stage 3, or one rank)");
-  list.add("offload-activation", o.offloadActivation, "what forward leaves for backward: none, host or nvme");
-  list.add("offload-ratio", o.offloadRatio, Range<double>{0, 1}, "share of the update done on the host (1)");
+  list.add("offload-activation", o.offloadActivation, "what forward leaves for backward: none, host or nvme")
+      .forTraining();
+  list.add("offload-ratio", o.offloadRatio, Range<double>{0, 1}, "share of the update done on the host (1)")
+      .forTraining();
   list.add("delay-update", o.delayUpdate,
-           "the update on the host runs beside the whole next step: parameters are one update old");
+           "the update on the host runs beside the whole next step: parameters are one update old")
+      .forTraining();
   list.add("delay-after", o.delayAfter, Range<int64_t>{0, int64_t(1) << 62},
-           "ordinary steps before the update is delayed (40)");
+           "ordinary steps before the update is delayed (40)")
+      .forTraining();
 }
 
 void zc::listOptions(ShardOptions &o, OptionList &list) {
-  list.group("Training (torch's definitions and defaults)");
+  list.group("Training (torch's definitions and defaults)", Option::Needs::training);
   list.add("grad-accumulation", o.accumulation, Range<int64_t>{1, int64_t(1) << 20}, "micro-steps per step (1)");
   list.add(
       "grad-accum-dtype", o.gradAccumDtype,
@@ -46,17 +54,18 @@ void zc::listOptions(ShardOptions &o, OptionList &list) {
   list.add("ranks-per-node", o.ranksPerNode, Range<int64_t>{1, 65536}, "the mesh is node x local (all)");
   list.add("tensor-parallel", o.model, Range<int64_t>{1, 65536},
            "ranks of a node that share the work on a sample: weights are cut by heads, hidden units, vocabulary (1)");
-  list.add(
-      "partition-activations", o.partitionActivations,
-      "with --tensor-parallel and --checkpoint-activations: what is kept for recomputation is cut over the ranks that "
-      "share samples, and gathered in backward (Pa; with --offload-activation the part leaves the device)");
+  list.add("partition-activations", o.partitionActivations,
+           "with --tensor-parallel and --checkpoint-activations: what is kept for recomputation is cut over the ranks "
+           "that share samples, and gathered in backward (Pa; with --offload-activation the part leaves the device)")
+      .forTraining();
   list.add("zero-stage", o.stage, Range<int64_t>{0, 3}, "0 nothing, 1 optimizer state, 2 + gradients, 3 + parameters");
   list.add("bucket-size", o.bucketSize, ByteCount{1, {}}, "bytes of a communication bucket (25MiB)");
   list.add("tile-linear", o.tileLinear, ByteCount{1, {{"auto", -1}}},
            "tile a linear whose weight has more bytes; auto: more than a bucket");
   list.add("micro-order", o.microOrder,
            "with accumulation: rolled, one micro-step after the other; vertical, all of a block before the next, whose "
-           "parameters are then loaded once for all of them; auto: with --offload-param the faster (auto)");
+           "parameters are then loaded once for all of them; auto: with --offload-param the faster (auto)")
+      .forTraining();
   listPlaces(o, list);
   listCommunication(o, list);
   list.chosen();

@@ -87,3 +87,21 @@ TEST(OptionList, namesTheNearestOption) {
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("did you mean \"colour\""), std::string::npos);
 }
+
+TEST(OptionList, anOptionNeedsWhatItsGroupNeedsUnlessItSaysOtherwise) {
+  Options o;
+  OptionList list;
+  list.group("Training", Option::Needs::training);
+  list.add("count", o.count, Range<int64_t>{}, "");
+  list.add("fast", o.fast, "").forAnyPlan();
+  list.needs(Option::Needs::lossScale);
+  list.add("share", o.share, Range<double>{}, "");
+  list.group("Partitioning");
+  list.add("colour", o.colour, "");
+  list.add("name", o.names, "").forTraining();
+  EXPECT_EQ(list.find("count")->needs, Option::Needs::training);
+  EXPECT_EQ(list.find("fast")->needs, Option::Needs::nothing);
+  EXPECT_EQ(list.find("share")->needs, Option::Needs::lossScale);
+  EXPECT_EQ(list.find("colour")->needs, Option::Needs::nothing);
+  EXPECT_EQ(list.find("name")->needs, Option::Needs::training);
+}

@@ -67,6 +67,23 @@ TEST(CompileOptions, refusesWhatDoesNotGoTogether) {
             Code::unsupported);
 }
 
+TEST(CompileOptions, aForwardOnlyPlanIsToldNothingOfTraining) {
+  CompileOptions options;
+  options.model = "model.onnx";
+  options.strategy.grad.forwardOnly = true;
+  std::set<std::string> refused;
+  for (const Option &option : listOptions(options).options) {
+    options.given = {{option.name, {}}};
+    Status status = complete(options);
+    ASSERT_EQ(status.ok(), option.needs == Option::Needs::nothing) << option.name;
+    if (!status.ok())
+      refused.insert(status.error().where);
+  }
+  for (const char *name : {"--trainable", "--lr", "--min-loss-scale", "--grad-accumulation", "--hierarchical"})
+    EXPECT_TRUE(refused.count(name)) << name;
+  EXPECT_FALSE(refused.count("--precision") || refused.count("--loss-mean"));
+}
+
 TEST(CompileOptions, aMeshSaysHowManyRanks) {
   struct Case {
     const char *text;
