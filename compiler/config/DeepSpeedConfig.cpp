@@ -47,6 +47,8 @@ public:
     return keys.refuseTheRest();
   }
 
+  int64_t microRows = 0; ///< as DeepSpeedConfig's
+
 private:
   Status place(const std::string &key, const std::string &flag) {
     const Json *value = keys.find(key);
@@ -221,7 +223,7 @@ private:
                                  std::to_string(accumulation) + " x " + std::to_string(dataRanks) +
                                  " (--world-size, over --tensor-parallel)");
     if (micro && (!isOwn || keys.find(rows))) {
-      keys.result.microRows = micro;
+      microRows = micro;
       keys.note(std::to_string(micro) + " samples of a micro-step, which the batch is where the graph has it open");
     }
     if (accumulation)
@@ -305,8 +307,9 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t dat
   if (!config->is_object())
     return wrongConfig("this is no JSON object", path, "--config takes a DeepSpeed configuration");
   DeepSpeedKeys keys(path, *config);
-  ZC_RETURN_IF_ERROR(Translation(keys, dataRanks, given).run());
-  return std::move(keys.result);
+  Translation translation(keys, dataRanks, given);
+  ZC_RETURN_IF_ERROR(translation.run());
+  return DeepSpeedConfig{std::move(keys.options), translation.microRows, std::move(keys.notes)};
 }
 
 Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,

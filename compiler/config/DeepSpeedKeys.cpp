@@ -252,8 +252,8 @@ Status DeepSpeedKeys::refuseTheRest() {
 }
 
 void DeepSpeedKeys::note(std::string text) {
-  if (std::find(result.notes.begin(), result.notes.end(), text) == result.notes.end())
-    result.notes.push_back(std::move(text));
+  if (std::find(notes.begin(), notes.end(), text) == notes.end())
+    notes.push_back(std::move(text));
 }
 
 } // namespace zc

@@ -1,11 +1,13 @@
 //===- DeepSpeedKeys.h - the keys of a DeepSpeed configuration ------------------------===//
 #pragma once
 
-#include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/options/JsonFile.h"
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace zc {
 
@@ -37,14 +39,15 @@ public:
   Status mustBeOff(const std::string &section);
   Status refuseTheRest();
 
-  void give(const std::string &option, const std::string &value) { result.options.emplace_back(option, value); }
+  void give(const std::string &option, const std::string &value) { options.emplace_back(option, value); }
   /// What is below `key` was not asked for.
   void forget(const std::string &key) { known.erase(std::remove(known.begin(), known.end(), key), known.end()); }
   void note(std::string text);
   Error wrong(const std::string &key, const std::string &wanted) const;
   Error unsupported(const std::string &what, const std::string &help = "") const;
 
-  DeepSpeedConfig result;
+  std::vector<std::pair<std::string, std::string>> options; ///< given: name and value
+  std::vector<std::string> notes;                           ///< each once
 
 private:
   const Json *at(const std::string &key);

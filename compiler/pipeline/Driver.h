@@ -6,17 +6,13 @@
 #pragma once
 
 #include "compiler/pipeline/CompileOptions.h"
+#include "compiler/pipeline/StateSize.h"
 #include "runtime/base/Status.h"
 
 #include <string>
 #include <vector>
 
 namespace zc {
-
-/// Bytes that parameters that train, and what the optimizer keeps of them, take in all.
-struct StateSize {
-  int64_t parameters = 0, optimizer = 0;
-};
 
 /// What a compilation gives besides the plan file.
 struct CompileResult {

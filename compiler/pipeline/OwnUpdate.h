@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/pipeline/CompileOptions.h"
-#include "compiler/pipeline/Driver.h"
+#include "compiler/pipeline/StateSize.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -7,8 +7,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Call.h"
+#include "runtime/comm/CollectiveOptions.h"
 #include "runtime/comm/DeviceLinks.h"
+
+#include <algorithm>
 
 namespace zc {
 
