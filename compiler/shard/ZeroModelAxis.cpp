@@ -127,8 +127,7 @@ struct ZeroModelAxisPass : StagePass<impl::ZeroModelAxisBase<ZeroModelAxisPass>,
     FrozenRewritePatternSet frozen(std::move(patterns));
     SmallVector<Operation *> collectives;
     getOperation().walk([&](Operation *op) {
-      if (isa<graph::AllReduceOp, graph::AllGatherOp, graph::AllSliceOp, graph::ReduceScatterOp, graph::RankOffsetOp>(
-              op))
+      if (frozen.getOpSpecificNativePatterns().contains(op->getName()))
         collectives.push_back(op);
     });
     GreedyRewriteConfig config;

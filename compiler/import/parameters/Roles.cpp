@@ -46,14 +46,22 @@ llvm::DenseSet<Operation *> differentiatedReads(ProgramOp program) {
   return reached;
 }
 
-/// A use in one of `roles`, directly or under another shape.
+/// Is its operation's result the same elements, under another shape or in another place or type? What is a view says
+/// so.
+bool isRearranged(OpOperand &use) {
+  auto kernel = dyn_cast<KernelOp>(use.getOwner());
+  return (kernel && kernel.getViewOperand() == static_cast<int>(use.getOperandNumber())) ||
+         isa<TransposeOp, ExpandOp, CastOp>(use.getOwner());
+}
+
+/// A use in one of `roles`, directly or rearranged.
 bool isUsedAs(ArrayRef<OperandRole> roles, Value value) {
   llvm::SmallVector<Value> pending{value};
   while (!pending.empty())
     for (OpOperand &use : pending.pop_back_val().getUses()) {
       if (llvm::is_contained(roles, roleOf(use)))
         return true;
-      if (isa<ReshapeOp, TransposeOp, ExpandOp, CastOp>(use.getOwner()))
+      if (isRearranged(use))
         pending.push_back(use.getOwner()->getResult(0));
     }
   return false;
@@ -322,8 +330,11 @@ void reportMissing(ModuleOp module, const Origins &origins) {
 
 /// Numbers that stay what they are although a parameter that they follow from is trained.
 void reportNumbers(ModuleOp module, const Origins &origins) {
+  if (origins.foldedNumbers().empty())
+    return;
+  const SymbolTable parameters(module);
   for (const auto &[number, from] : origins.foldedNumbers()) {
-    auto parameter = module.lookupSymbol<ParameterOp>(from);
+    auto parameter = parameters.lookup<ParameterOp>(from);
     if (!parameter || parameter.getRole() != Role::trainable)
       continue;
     auto warning = emitWarning(module.getLoc())

@@ -80,11 +80,27 @@ public:
   static StringRef getOperationName() { return "outside.table"; }
 };
 
+/// y = x: a view.
+class ViewOp : public OutsideKernel<ViewOp, OpTrait::OneOperand, OpTrait::SameOperandsAndResultType,
+                                    graph::Differentiable::Trait> {
+public:
+  using OutsideKernel::OutsideKernel;
+  static StringRef getOperationName() { return "outside.view"; }
+
+  int getViewOperand() { return 0; }
+  LogicalResult buildGradient(OpBuilder &, ValueRange resultGrads, ArrayRef<bool> wanted,
+                              MutableArrayRef<Value> operandGrads) {
+    if (wanted[0])
+      operandGrads[0] = resultGrads[0];
+    return success();
+  }
+};
+
 class OutsideDialect : public Dialect {
 public:
   explicit OutsideDialect(MLIRContext *context)
       : Dialect(getDialectNamespace(), context, TypeID::get<OutsideDialect>()) {
-    addOperations<NoiseOp, ScaleOp, TableOp>();
+    addOperations<NoiseOp, ScaleOp, TableOp, ViewOp>();
   }
   static StringRef getDialectNamespace() { return "outside"; }
 };
@@ -128,6 +144,18 @@ graph.program @micro phase = micro inputs = ["x"] {
   graph.return %loss : tensor<f32>
 })";
 
+/// A weight behind a view.
+constexpr const char *kViewed = R"(
+graph.parameter @v : tensor<4x16xf32> role = frozen
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<4x16xf32>):
+  %v = graph.read @v : tensor<4x16xf32>
+  %w = "outside.view"(%v) : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %y = "outside.scale"(%x, %w) : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  %loss = graph.reduce_sum %y {axes = array<i64: 0, 1>} : (tensor<4x16xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+})";
+
 class OutsideOp : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -157,6 +185,20 @@ protected:
       if (plan.strings(static_cast<int>(step.kernel())) == kernel)
         steps.push_back(&step);
     return steps;
+  }
+
+  /// The module, with the roles that its operations give parameters.
+  OwningOpRef<ModuleOp> withRoles(StringRef text) {
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+    importer::ModelFile none;
+    llvm::StringMap<importer::TensorInfo> tensors;
+    importer::ParameterBytes parameterBytes(none, tensors);
+    if (!module || !importer::assignRoles(*module, {}, importer::Origins(none.model), parameterBytes).ok())
+      return nullptr;
+    return module;
+  }
+  static graph::Role roleOf(ModuleOp module, StringRef name) {
+    return module.lookupSymbol<graph::ParameterOp>(name).getRole();
   }
 
   MLIRContext context;
@@ -213,15 +255,16 @@ TEST_F(OutsideOp, isMadeAgainForBackwardWhereItIsCheap) {
 }
 
 TEST_F(OutsideOp, saysWhichOfItsOperandsIsAWeight) {
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kModule, &context);
+  OwningOpRef<ModuleOp> module = withRoles(kModule);
   ASSERT_TRUE(module);
-  importer::ModelFile none;
-  llvm::StringMap<importer::TensorInfo> tensors;
-  importer::ParameterBytes parameterBytes(none, tensors);
-  ASSERT_TRUE(importer::assignRoles(*module, {}, importer::Origins(none.model), parameterBytes).ok());
-  auto roleOf = [&](StringRef name) { return module->lookupSymbol<graph::ParameterOp>(name).getRole(); };
-  EXPECT_EQ(roleOf("v"), graph::Role::trainable); // the scale of a layer
-  EXPECT_EQ(roleOf("c"), graph::Role::frozen);    // an operand of an elementwise operation
+  EXPECT_EQ(roleOf(*module, "v"), graph::Role::trainable); // the scale of a layer
+  EXPECT_EQ(roleOf(*module, "c"), graph::Role::frozen);    // an operand of an elementwise operation
+}
+
+TEST_F(OutsideOp, thatIsAViewHidesNoWeight) {
+  OwningOpRef<ModuleOp> module = withRoles(kViewed);
+  ASSERT_TRUE(module);
+  EXPECT_EQ(roleOf(*module, "v"), graph::Role::trainable);
 }
 
 TEST_F(OutsideOp, passesGradientsOn) {
