@@ -215,3 +215,47 @@ Status zc::complete(CompileOptions &c) {
     shard.stage = 3; // which takes everything
   return validate(shard);
 }
+
+std::vector<std::string> zc::warningsOfNoEffect(const CompileOptions &options, const Strategy &strategy) {
+  const ShardOptions &shard = strategy.shard;
+  const bool sends = shard.dataDegree() > 1, gathers = shard.stage == 3 && sends;
+  const bool isOneNode = shard.ranksPerNode == 0 || shard.ranksPerNode == shard.worldSize;
+  const bool isOneWay = isOneNode || shard.ranksPerNode == shard.model;
+  std::vector<std::string> warnings;
+  if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))
+    warnings.emplace_back(
+        "without --offload-optimizer there is no update on the host: --offload-ratio changes nothing");
+  if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
+    warnings.emplace_back(
+        "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
+  else if (!sends && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
+    warnings.emplace_back(
+        "with one data-parallel rank parameters are not gathered: --quantize-weights and --hierarchical change "
+        "nothing");
+  else if (shard.hierarchical && isOneNode)
+    warnings.emplace_back("with one node (--ranks-per-node) no gather leaves it: --hierarchical changes nothing");
+  if (shard.hierarchicalCollectives && isOneWay)
+    warnings.emplace_back("with one node, or one data-parallel rank in each (--ranks-per-node), there is one way: "
+                          "--hierarchical-collectives changes nothing");
+  if (!sends && shard.quantizeGradients != GradientFormat::none)
+    warnings.emplace_back("with one data-parallel rank no gradient is sent: --quantize-gradients changes nothing");
+  if (strategy.grad.precision == Precision::fp32 && shard.gradAccumDtype != GradAccumDtype::parameters)
+    warnings.emplace_back("gradients of --precision fp32 are kept in fp32: --grad-accum-dtype changes nothing");
+  if (shard.errorFeedback && shard.quantizeGradients == GradientFormat::none)
+    warnings.emplace_back("without --quantize-gradients nothing is lost: --quantize-error-feedback changes nothing");
+  if (shard.quantizeBlock != 0 && shard.quantizeGradients == GradientFormat::none &&
+      shard.quantizeWeights == WeightFormat::none)
+    warnings.emplace_back(
+        "without --quantize-weights and --quantize-gradients nothing has scales: --quantize-block changes nothing");
+  if (shard.residency > 0 && shard.quantizeWeights != WeightFormat::none)
+    warnings.emplace_back("quantized weights are gathered each time: --residency changes nothing");
+  else if (shard.residency > 0 && !gathers && shard.offloadParam == Offload::none)
+    warnings.emplace_back("parameters are neither gathered (stage 3) nor offloaded: --residency changes nothing");
+  if (shard.delayUpdate && shard.offloadParam == Offload::nvme)
+    warnings.emplace_back(
+        "reading parameters from the file waits for what the update before reads: --delay-update hides little with "
+        "--offload-param nvme");
+  if (shard.isVertical() && shard.accumulation < 2)
+    warnings.emplace_back("with one micro-step --micro-order changes nothing");
+  return warnings;
+}

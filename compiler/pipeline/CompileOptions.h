@@ -73,6 +73,9 @@ Status resolveMesh(CompileOptions &options);
 /// unsupported.
 Status complete(CompileOptions &options);
 
+/// Which of the options change nothing, by what is compiled in the end: a search chooses where these leave it open.
+std::vector<std::string> warningsOfNoEffect(const CompileOptions &options, const Strategy &strategy);
+
 /// The command that compiles the same plan again, without its output: the options given, in the order of listOptions.
 std::string commandLine(CompileOptions options);
 

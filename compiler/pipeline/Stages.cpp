@@ -15,44 +15,6 @@
 using namespace mlir;
 using namespace zc;
 
-static void warnOfNoEffect(ModuleOp module, const CompileOptions &options, const ShardOptions &shard) {
-  const bool sends = shard.dataDegree() > 1, gathers = shard.stage == 3 && sends;
-  const bool isOneNode = shard.ranksPerNode == 0 || shard.ranksPerNode == shard.worldSize;
-  const bool isOneWay = isOneNode || shard.ranksPerNode == shard.model;
-  if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))
-    module.emitWarning("without --offload-optimizer there is no update on the host: --offload-ratio changes nothing");
-  if (shard.stage < 3 && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
-    module.emitWarning(
-        "below stage 3 parameters are not gathered: --quantize-weights and --hierarchical change nothing");
-  else if (!sends && (shard.quantizeWeights != WeightFormat::none || shard.hierarchical))
-    module.emitWarning("with one data-parallel rank parameters are not gathered: --quantize-weights and --hierarchical "
-                       "change nothing");
-  else if (shard.hierarchical && isOneNode)
-    module.emitWarning("with one node (--ranks-per-node) no gather leaves it: --hierarchical changes nothing");
-  if (shard.hierarchicalCollectives && isOneWay)
-    module.emitWarning("with one node, or one data-parallel rank in each (--ranks-per-node), there is one way: "
-                       "--hierarchical-collectives changes nothing");
-  if (!sends && shard.quantizeGradients != GradientFormat::none)
-    module.emitWarning("with one data-parallel rank no gradient is sent: --quantize-gradients changes nothing");
-  if (options.strategy.grad.precision == Precision::fp32 && shard.gradAccumDtype != GradAccumDtype::parameters)
-    module.emitWarning("gradients of --precision fp32 are kept in fp32: --grad-accum-dtype changes nothing");
-  if (shard.errorFeedback && shard.quantizeGradients == GradientFormat::none)
-    module.emitWarning("without --quantize-gradients nothing is lost: --quantize-error-feedback changes nothing");
-  if (shard.quantizeBlock != 0 && shard.quantizeGradients == GradientFormat::none &&
-      shard.quantizeWeights == WeightFormat::none)
-    module.emitWarning(
-        "without --quantize-weights and --quantize-gradients nothing has scales: --quantize-block changes nothing");
-  if (shard.residency > 0 && shard.quantizeWeights != WeightFormat::none)
-    module.emitWarning("quantized weights are gathered each time: --residency changes nothing");
-  else if (shard.residency > 0 && !gathers && shard.offloadParam == Offload::none)
-    module.emitWarning("parameters are neither gathered (stage 3) nor offloaded: --residency changes nothing");
-  if (shard.delayUpdate && shard.offloadParam == Offload::nvme)
-    module.emitWarning("reading parameters from the file waits for what the update before reads: --delay-update hides "
-                       "little with --offload-param nvme");
-  if (shard.isVertical() && shard.accumulation < 2)
-    module.emitWarning("with one micro-step --micro-order changes nothing");
-}
-
 static void build(PassManager &manager, Phase phase, const Strategy &strategy) {
   if (phase == Phase::grad)
     buildGradPipeline(manager, gradStageOf(strategy));
@@ -80,7 +42,8 @@ Status zc::runStage(const Stage &stage, ModuleOp module, const StageContext &con
     applyDefaultTimingPassManagerCLOptions(manager);
   }
   if (stage.phase == Phase::shard)
-    warnOfNoEffect(module, context.options, context.strategy.shard);
+    for (const std::string &warning : warningsOfNoEffect(context.options, context.strategy))
+      module.emitWarning(warning);
   build(manager, stage.phase, context.strategy);
   if (succeeded(manager.run(module)) && (context.isTrial || succeeded(graph::verifyModule(module))))
     return stage.phase == Phase::grad ? finishGrad(module, context) : Status::success();

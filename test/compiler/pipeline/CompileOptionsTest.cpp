@@ -84,6 +84,24 @@ TEST(CompileOptions, aForwardOnlyPlanIsToldNothingOfTraining) {
   EXPECT_FALSE(refused.count("--precision") || refused.count("--loss-mean"));
 }
 
+TEST(CompileOptions, whatChangesNothingIsToldByWhatIsCompiled) {
+  auto told = [](const Completed &completed, const Strategy &strategy) {
+    std::string all;
+    for (const std::string &warning : warningsOfNoEffect(completed.options, strategy))
+      all += warning + "\n";
+    return all;
+  };
+  const Completed ratio("offload-ratio=0.5");
+  Strategy chosen = ratio.options.strategy;
+  EXPECT_NE(told(ratio, chosen).find("--offload-ratio changes nothing\n"), std::string::npos);
+  chosen.shard.offloadOptimizer = Offload::host; // by a search
+  EXPECT_EQ(told(ratio, chosen), "");
+  const Completed quantized("world-size=2 quantize-gradients=int8");
+  EXPECT_EQ(told(quantized, quantized.options.strategy), "");
+  EXPECT_NE(told(quantized, Completed("quantize-gradients=int8").options.strategy).find("no gradient is sent"),
+            std::string::npos);
+}
+
 TEST(CompileOptions, aMeshSaysHowManyRanks) {
   struct Case {
     const char *text;
