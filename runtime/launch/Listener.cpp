@@ -1,6 +1,6 @@
 #include "runtime/launch/Listener.h"
 
-#include "runtime/launch/Mpirun.h"
+#include "runtime/launch/RankLines.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,6 +3,7 @@
 #include "runtime/base/Limits.h"
 #include "runtime/launch/Listener.h"
 #include "runtime/launch/Outcome.h"
+#include "runtime/launch/RankLines.h"
 #include "runtime/launch/StopSignals.h"
 
 #include <cerrno>

@@ -4,15 +4,8 @@
 #include "runtime/launch/Hosts.h"
 
 #include <functional>
-#include <string_view>
 
 namespace zc::launch {
-
-/// Where this is set, a rank's first line on stderr is kStartedLine and its number: the launcher counts them. One that
-/// ends because the job has failed says kEndedLine and its exit code: mpirun may wait for a host that is gone.
-inline constexpr const char *kLaunchedVariable = "ZC_LAUNCHED";
-inline constexpr std::string_view kStartedLine = "zero-run: started rank ";
-inline constexpr std::string_view kEndedLine = "zero-run: ended with code ";
 
 /// The words that start `program` with `arguments` on the hosts, in rank order, by Open MPI's mpirun.
 std::vector<std::string> mpirunCommand(const std::vector<Host> &hosts, const std::string &program,

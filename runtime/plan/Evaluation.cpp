@@ -1,6 +1,6 @@
 #include "runtime/plan/Evaluation.h"
 
-#include "runtime/plan/Walk.h"
+#include "runtime/plan/Sections.h"
 
 namespace zc {
 

@@ -4,21 +4,13 @@
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 #include "runtime/plan/Hazards.h"
-#include "runtime/plan/plan.pb.h"
+#include "runtime/plan/Sections.h"
 
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace zc {
-
-/// What waits of the evaluation call it; as a plan by itself (Evaluation.h) it is that plan's section 0.
-constexpr uint32_t kEvalSection = 2;
-
-/// Section 0 is micro, 1 update. Of a plan without evaluation that section is empty.
-inline const planpb::Section &sectionOf(const planpb::Plan &plan, uint32_t section) {
-  return section == 0 ? plan.micro() : section == kEvalSection ? plan.eval() : plan.update();
-}
 
 /// One executed step of a walk.
 struct WalkStep {

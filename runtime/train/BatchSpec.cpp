@@ -7,9 +7,9 @@
 // (VerifySteps).
 //
 //===----------------------------------------------------------------------===//
+#include "runtime/train/BatchSpec.h"
 #include "runtime/plan/Walk.h"
 #include "runtime/train/Layout.h"
-#include "runtime/train/Train.h"
 
 #include <algorithm>
 #include <map>

@@ -16,9 +16,6 @@ int workersOf(const planpb::Plan &plan) {
   return std::clamp(8 / mesh.ranksPerNode(), 1, 4);
 }
 
-std::string ownFileOf(int64_t rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
-std::string fileOf(State state) { return std::string(nameOf(state)) + ".safetensors"; }
-
 std::vector<OwnSlice> ownSlicesOf(const planpb::Plan &plan) {
   std::vector<OwnSlice> own;
   for (int b = 0; b < plan.buckets_size(); ++b)

@@ -20,7 +20,6 @@
 #pragma once
 
 #include "runtime/exec/Executor.h"
-#include "runtime/io/File.h"
 #include "runtime/train/CheckpointFolder.h"
 #include "runtime/train/Manifest.h"
 
@@ -30,12 +29,6 @@
 #include <vector>
 
 namespace zc::train {
-
-/// Every file listed is there, beneath the folder, with its size, each of its bytes under a hash that it has. Errors:
-/// corrupt (naming the file, and the tensor where there is one), io.
-Status verifyFiles(const Manifest &manifest);
-/// The same of all but the elements of whole tensors, which restoreCheckpoint compares as it reads them.
-Status verifyHeads(const Manifest &manifest);
 
 struct SaveOutcome {
   bool saved = false; ///< the checkpoint is there; the same on all ranks
@@ -56,13 +49,6 @@ Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communi
 /// `samePlan`: it was this plan. Errors: corrupt (what is in place then is of no use), io.
 Status restoreCheckpoint(RankExecutor &executor, const Manifest &manifest, bool samePlan);
 
-/// One of a checkpoint's files: there, beneath its folder, with the size that its manifest says. There may be one per
-/// rank, and all ranks of a process may load at once: who looks at many has few of them open. Errors: corrupt, io.
-Result<io::File> openCheckpointFile(const Manifest &manifest, const std::string &name);
-/// Of bytes whose hash is another than the manifest says; `tensor` is empty of a head.
-Error wrongHash(const std::string &file, const std::string &tensor, uint64_t offset, uint64_t bytes, uint64_t is,
-                uint64_t expected);
-
 /// What only one rank has: a slice that its own file holds.
 struct OwnSlice {
   std::string name;
@@ -71,7 +57,6 @@ struct OwnSlice {
   bool ofThePlan = false; ///< means something to the same plan alone
 };
 std::vector<OwnSlice> ownSlicesOf(const planpb::Plan &plan);
-std::string ownFileOf(int64_t rank);
 
 /// Bytes of a file that are moved at a time, and that have a hash of their own in checkpoints written since then.
 constexpr int64_t kPieceBytes = 4 << 20;
@@ -96,6 +81,5 @@ private:
   };
   std::unique_ptr<char[], Free> memory;
 };
-std::string fileOf(State state);
 
 } // namespace zc::train

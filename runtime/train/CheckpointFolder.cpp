@@ -5,7 +5,7 @@
 #include "runtime/io/File.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
-#include "runtime/train/Checkpoint.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,19 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/train/Train.h"
+#include "runtime/train/Options.h"
+#include "runtime/train/RunControl.h"
 
 namespace zc::train {
-
-struct EvalReport : JobReport {
-  std::optional<double> loss; ///< nothing when the plan has none
-  bool isLikelihood = false;  ///< exp(loss) is a perplexity
-  int64_t batches = 0;        ///< in the loss
-  int64_t leftOut = 0;        ///< of `samples`, those that are not in the loss
-  std::string outputs;        ///< file; empty: none
-};
-/// One JSON object without a newline.
-std::string toJson(const EvalReport &report);
 
 /// Runs a verified forward-only plan over the data. Where ranks live in several processes, all of them call this; rank
 /// 0's returns the report. Errors: those of the parts; mismatch when the plan trains or no batch is in the loss;

@@ -4,6 +4,7 @@
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/ExternalNames.h"
+#include "runtime/train/VerifyCheckpoint.h"
 #include "runtime/train/Weights.h"
 
 #include <algorithm>

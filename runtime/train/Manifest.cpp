@@ -16,6 +16,9 @@ using Json = nlohmann::json;
 static constexpr int64_t kFormat = 3;
 static constexpr int64_t kMaxManifest = 256 << 20;
 
+std::string fileOf(State state) { return std::string(nameOf(state)) + ".safetensors"; }
+std::string ownFileOf(int64_t rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
+
 //===- Writing -----------------------------------------------------------------===//
 
 static Json toJson(const Manifest::Parameter &parameter) {

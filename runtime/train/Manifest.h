@@ -78,6 +78,9 @@ struct Manifest {
 };
 
 constexpr const char *kManifestFile = "manifest.json";
+/// Of whole tensors, and of what is a rank's alone.
+std::string fileOf(State state);
+std::string ownFileOf(int64_t rank);
 
 std::string toJson(const Manifest &manifest);
 /// Reads `folder`/manifest.json. Errors: corrupt (not there or damaged, or the step of another folder), mismatch

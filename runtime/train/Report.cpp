@@ -1,7 +1,8 @@
+#include "runtime/train/Report.h"
+
 #include "runtime/base/Descriptor.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/Size.h"
-#include "runtime/train/Evaluate.h"
 
 #include <algorithm>
 #include <array>

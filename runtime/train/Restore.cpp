@@ -4,6 +4,7 @@
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Filled.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <algorithm>
 #include <map>

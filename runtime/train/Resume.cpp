@@ -1,5 +1,6 @@
 #include "runtime/train/Resume.h"
 #include "runtime/io/Folder.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -4,6 +4,7 @@
 #include "runtime/base/Size.h"
 #include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,9 +7,11 @@
 #include "runtime/comm/Inproc.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/train/BatchSpec.h"
 #include "runtime/train/RunFolder.h"
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 
 #include "runtime/exec/ProductFile.h"
 #include "runtime/train/Agreement.h"
-#include "runtime/train/Train.h"
+#include "runtime/train/Options.h"
+#include "runtime/train/RunControl.h"
 #include "runtime/train/Watchdog.h"
 #include "runtime/train/Weights.h"
 

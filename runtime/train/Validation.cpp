@@ -1,6 +1,7 @@
 #include "runtime/train/Validation.h"
 
 #include "runtime/plan/Evaluation.h"
+#include "runtime/train/BatchSpec.h"
 
 namespace zc::train {
 

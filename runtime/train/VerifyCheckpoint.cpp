@@ -1,7 +1,8 @@
+#include "runtime/train/VerifyCheckpoint.h"
+
 #include "runtime/base/Failpoint.h"
 #include "runtime/base/Workers.h"
 #include "runtime/io/Hash.h"
-#include "runtime/train/Checkpoint.h"
 
 #include <algorithm>
 #include <cerrno>

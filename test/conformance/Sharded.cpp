@@ -7,8 +7,8 @@
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/PlanProto.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/exec/Executor.h"
 #include "runtime/exec/Job.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/train/Weights.h"
 

@@ -1,6 +1,6 @@
-#include "runtime/exec/Executor.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/exec/Job.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/AllocationCount.h"

@@ -3,6 +3,7 @@
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Fake.h"
 #include "runtime/exec/Job.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"

@@ -1,5 +1,6 @@
 #include "test/runtime/RunPlan.h"
 #include "runtime/exec/Job.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Verify.h"
 #include "test/runtime/TestPlan.h"

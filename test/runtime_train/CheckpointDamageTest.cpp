@@ -5,6 +5,7 @@
 #include "runtime/io/Hash.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <nlohmann/json.hpp>
 #include <random>

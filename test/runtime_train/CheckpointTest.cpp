@@ -2,6 +2,7 @@
 #include "test/runtime_train/CheckpointFixture.h"
 
 #include "runtime/train/Checkpoint.h"
+#include "runtime/train/VerifyCheckpoint.h"
 
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>

@@ -1,6 +1,7 @@
 #include "runtime/train/Weights.h"
 
 #include "runtime/exec/Job.h"
+#include "runtime/exec/PrepareRank.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/Layout.h"
 #include "test/runtime_train/TrainPlan.h"

@@ -3,7 +3,7 @@
 #include "runtime/base/Blocking.h"
 #include "runtime/base/Size.h"
 #include "runtime/io/OutputFile.h"
-#include "runtime/launch/Mpirun.h"
+#include "runtime/launch/RankLines.h"
 #include "tools/zero-run/Environment.h"
 
 #include <algorithm>

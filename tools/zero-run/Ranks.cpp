@@ -3,7 +3,7 @@
 #include "runtime/base/Limits.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/StepKernels.h"
-#include "runtime/launch/Mpirun.h"
+#include "runtime/launch/RankLines.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"

@@ -1,3 +1,4 @@
+#include "runtime/train/VerifyCheckpoint.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/Resume.h"
 #include "tools/zero-run/Commands.h"

@@ -1,5 +1,5 @@
-#include "runtime/cuda/Choices.h"
 #include "runtime/cuda/CudnnFrontEnd.h"
+#include "runtime/cuda/Choices.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
 
