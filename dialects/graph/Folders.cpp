@@ -62,8 +62,27 @@ OpFoldResult SliceGradOp::fold(FoldAdaptor) {
   return takesAll(getResult().getType(), getGrad().getType(), getStrides()) ? OpFoldResult(getGrad()) : OpFoldResult();
 }
 
+/// Of what has no elements nothing is left, unless nothing else is there.
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
-  return getInputs().size() == 1 ? OpFoldResult(getInputs().front()) : OpFoldResult();
+  const auto axis = static_cast<unsigned>(getAxis());
+  SmallVector<Value> present;
+  for (Value input : getInputs())
+    if (shapeOf(input)[axis] != 0 || input.getType() == getResult().getType())
+      present.push_back(input);
+  if (present.empty())
+    return {};
+  if (present.front().getType() == getResult().getType())
+    return present.front();
+  if (present.size() == getInputs().size())
+    return {};
+  getInputsMutable().assign(present);
+  return getResult();
+}
+
+OpFoldResult PadOp::fold(FoldAdaptor) {
+  auto isNothing = [](int64_t amount) { return amount == 0; };
+  return llvm::all_of(getLow(), isNothing) && llvm::all_of(getHigh(), isNothing) ? OpFoldResult(getInput())
+                                                                                 : OpFoldResult();
 }
 
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {

@@ -117,6 +117,7 @@ def Graph_PadOp : Graph_DiffOp<"pad", [Graph_Layout, Graph_Kernel, Graph_Sharded
   }];
   let arguments = (ins Graph_Tensor:$input, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, F64Attr:$value);
   let results = (outs Graph_Tensor:$result);
+  let hasFolder = 1;
 }
 
 def Graph_IotaOp : Graph_TensorOp<"iota", [Graph_Kernel, Graph_FreeToRecompute]> {

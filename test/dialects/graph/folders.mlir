@@ -154,3 +154,19 @@ graph.program @model_axis phase = micro inputs = ["x"] {
   // CHECK: graph.return %[[R]], %[[X]], %[[S]]
   graph.return %1, %3, %6 : tensor<4x4xf32>, tensor<4x8xf32>, tensor<2x1x8xf32>
 }
+
+// -----
+
+// What has no elements is joined to nothing; nothing is put around a tensor.
+// CHECK-LABEL: graph.program @nothing
+graph.program @nothing phase = micro inputs = ["x", "e", "y"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<2x3xf32>, %[[E:.*]]: tensor<2x0xf32>, %[[Y:.*]]: tensor<2x1xf32>)
+^bb0(%x: tensor<2x3xf32>, %e: tensor<2x0xf32>, %y: tensor<2x1xf32>):
+  %0 = graph.concat %e, %x {axis = 1 : i64} : (tensor<2x0xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = graph.pad %0 {low = array<i64: 0, 0>, high = array<i64: 0, 0>, value = 0.0 : f64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: %[[J:.*]] = graph.concat %[[X]], %[[Y]] {axis = 1 : i64}
+  %2 = graph.concat %0, %e, %y {axis = 1 : i64} : (tensor<2x3xf32>, tensor<2x0xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
+  %3 = graph.concat %e, %e {axis = 1 : i64} : (tensor<2x0xf32>, tensor<2x0xf32>) -> tensor<2x0xf32>
+  // CHECK-NEXT: graph.return %[[X]], %[[J]], %[[E]]
+  graph.return %1, %2, %3 : tensor<2x3xf32>, tensor<2x4xf32>, tensor<2x0xf32>
+}
