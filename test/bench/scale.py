@@ -13,22 +13,47 @@ CASES = (  # name, model, flags, limit in CPU seconds, limit in MB
       "--quantize-gradients", "int4", "--hierarchical", "--hierarchical-collectives"), None, None),
 )
 MOST_PLAN_MB = 4
+GROWING = (  # twice the layers: how many times as long
+    ("layers", ()),
+    ("tiled layers", ("--tile-linear", "8192")),
+    ("layers, selective recomputation", ("--checkpoint-activations", "selective")),
+)
+MOST_GROWTH = 2.5
+
+
+def model(bench, script, *arguments):
+    path = os.path.join(bench.folder, "-".join(("scale", script, *arguments)).replace("/", "_") + ".onnx")
+    if not os.path.exists(path):
+        subprocess.run([sys.executable, os.path.join(bench.ROOT, f"test/support/make_{script}.py"), path, *arguments], check=True, capture_output=True)
+    return path
+
+
+def compiled(bench, path, plan, flags):
+    """What the process used."""
+    child = subprocess.Popen([os.path.join(bench.BIN, "zero-compile"), path, "-o", plan, *flags], stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{path} {' '.join(flags)}: exit code {child.returncode}")
+    return used
+
+
+def grow(bench, name, flags):
+    plan, seconds = os.path.join(bench.folder, "scale.plan"), []
+    for layers in (200, 400):
+        gpt = model(bench, "gpt", *f"--seed 0 --layers {layers} --hidden 64 --heads 2 --vocab 256 --seq 16 --batch 2".split())
+        used = compiled(bench, gpt, plan, ("--zero-stage", "3", "--world-size", "4", *flags))
+        seconds.append(used.ru_utime)
+    bench.emit(f"scale: 400 {name}", round(seconds[1], 2), "CPU s")
+    bench.emit(f"scale: 400 {name} / 200", round(seconds[1] / seconds[0], 2), "x", limit=MOST_GROWTH)
 
 
 def scale(bench):
-    made = {}
+    for name, flags in GROWING:
+        grow(bench, name, flags)
     for name, (script, *arguments), flags, most_seconds, most_mb in CASES:
-        key = (script, *arguments)
-        if key not in made:
-            made[key] = os.path.join(bench.folder, f"scale{len(made)}.onnx")
-            subprocess.run([sys.executable, os.path.join(bench.ROOT, f"test/support/make_{script}.py"), made[key], *arguments],
-                           check=True, capture_output=True)
         plan = os.path.join(bench.folder, "scale.plan")
-        child = subprocess.Popen([os.path.join(bench.BIN, "zero-compile"), made[key], "-o", plan, *flags], stderr=subprocess.DEVNULL)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            raise RuntimeError(f"{name}: exit code {child.returncode}")
+        used = compiled(bench, model(bench, script, *arguments), plan, flags)
         bench.emit(f"scale: {name}", round(used.ru_utime + used.ru_stime, 2), "CPU s", limit=most_seconds)
         bench.emit(f"scale: {name}", round(used.ru_maxrss * 1024 / 1e6), "MB", limit=most_mb)
         bench.emit(f"scale: {name}", round(os.path.getsize(plan) / 1e6, 2), "MB of plan",

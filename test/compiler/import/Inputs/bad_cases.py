@@ -17,7 +17,7 @@ shutil.rmtree(folder, ignore_errors=True)
 os.makedirs(folder + "/model")
 failures = []
 count = 0
-most_seconds = 20 if SANITIZED else 2  # seconds
+most_seconds = 40 if SANITIZED else 2
 
 
 def run(arguments):
