@@ -8,7 +8,7 @@ namespace zc {
 namespace {
 
 /// What types go in and come out.
-enum class Signature { constant, cast, select, floats, comparison, bools, floatToBool };
+enum class Signature { constant, cast, select, floats, comparison, bools, floatToBool, masked };
 
 struct Function {
   const char *kernel;
@@ -58,6 +58,7 @@ constexpr Function kFunctions[] = {
     {"pow", 2, Signature::floats},
     {"softplus", 1, Signature::floats},
     {"is_nan", 1, Signature::floatToBool},
+    {"dropout_grad", 3, Signature::masked},
 };
 static_assert(std::size(kFunctions) == kFusedCodes);
 
@@ -84,6 +85,8 @@ bool fits(FusedCode code, const std::vector<DType> &types) {
     return std::all_of(types.begin(), types.end(), isBool);
   case Signature::floatToBool:
     return isBool(result) && !isBool(types[0]);
+  case Signature::masked:
+    return !isBool(result) && types[0] == result && isBool(types[1]) && types[2] == DType::f32;
   }
   return false;
 }
@@ -236,12 +239,16 @@ std::optional<FusedInstruction> fusedInstructionOf(const KernelSpec &spec) {
       return std::nullopt;
     types.push_back(type.dtype);
   }
+  const bool isMasked = spec.name == functionOf(FusedCode::masked).kernel;
+  const float scale = isMasked ? static_cast<float>(1 / (1 - spec.getReal("ratio", 0.5))) : 0;
+  if (isMasked && !types.empty()) // its scale is an attribute
+    types.insert(types.end() - 1, DType::f32);
   for (size_t i = 0; i < kFusedCodes; ++i) {
     const Function &function = kFunctions[i];
     auto code = static_cast<FusedCode>(i);
     if (spec.name == function.kernel && (function.tanh < 0 || function.tanh == tanh) &&
         types.size() == function.operands + 1 && fits(code, types))
-      return FusedInstruction{code, types.back()};
+      return FusedInstruction{code, types.back(), {}, scale};
   }
   return std::nullopt;
 }

@@ -58,8 +58,9 @@ enum class FusedCode : uint8_t {
   pow,
   softplus,
   isNan,
+  masked, // x, a bool, a scale in fp32: x scale where the bool is true, else 0
 };
-constexpr size_t kFusedCodes = static_cast<size_t>(FusedCode::isNan) + 1;
+constexpr size_t kFusedCodes = static_cast<size_t>(FusedCode::masked) + 1;
 
 /// Larger programs are refused.
 constexpr size_t kFusedInputs = 16, kFusedResults = 4, kFusedRegisters = 40;
@@ -68,7 +69,7 @@ struct FusedInstruction {
   FusedCode code;
   DType type; ///< of its register
   std::array<size_t, 3> from = {};
-  float value = 0; ///< of a constant
+  float value = 0; ///< of a constant; of what fusedInstructionOf makes of `dropout_grad`, its scale
 };
 
 struct FusedProgram {

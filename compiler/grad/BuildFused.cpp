@@ -73,6 +73,8 @@ private:
     FusedInstruction instruction = *step.instruction;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
       instruction.from[i] = registerOf(operand);
+    if (instruction.code == FusedCode::masked)
+      instruction.from[2] = define({FusedCode::constant, DType::f32, {}, std::exchange(instruction.value, 0)}, true);
     // Each result has a register of its own.
     registers[op->getResult(0)] = define(instruction, !llvm::is_contained(fused.results, op->getResult(0)));
   }

@@ -14,6 +14,9 @@ std::optional<float> immediateOf(mlir::Value value);
 /// What `op` is in a program; nothing where it has no place in one.
 std::optional<FusedInstruction> findInstruction(mlir::Operation *op);
 
+/// Registers that an instruction takes: of `masked` its scale is a constant of its own.
+inline size_t registersOf(const FusedInstruction &instruction) { return instruction.code == FusedCode::masked ? 2 : 1; }
+
 /// A program and its operands.
 struct Fused {
   FusedProgram program;

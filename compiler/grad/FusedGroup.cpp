@@ -76,7 +76,7 @@ void Grower::join(size_t at, bool inner) {
   }
   if (isa<ExpandOp>(op) || facts.takesProgram)
     return;
-  ++group.instructions;
+  group.instructions += registersOf(*facts.instruction);
   if (!inner)
     group.results.push_back(op->getResult(0));
 }
@@ -175,10 +175,11 @@ bool Grower::fits(Operation *candidate, bool inner) {
   }
   const Value made = candidate->getResult(0);
   const bool computes = !isa<ExpandOp>(candidate), returns = computes && !inner;
+  const size_t registers = computes ? registersOf(*table.of(candidate).instruction) : 0;
   results += returns;
   const size_t inputs = group.inputs.size() + more.size() - group.inputs.contains(made);
   return inputs <= kFusedInputs && results <= kFusedResults &&
-         inputs + constants + group.instructions + computes <= kFusedRegisters;
+         inputs + constants + group.instructions + registers <= kFusedRegisters;
 }
 
 } // namespace

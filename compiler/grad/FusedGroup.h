@@ -34,7 +34,7 @@ struct FusedGroup {
   llvm::SmallSetVector<mlir::Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
   llvm::SmallPtrSet<mlir::Value, 8> constants;
   llvm::SmallVector<mlir::Value, kFusedResults + 1> results;
-  size_t instructions = 0;
+  size_t instructions = 0; ///< registers of what the members compute
 
   size_t registers() const { return inputs.size() + constants.size() + instructions + again.size(); }
   /// Does the program, or the root beside it, read `value`?

@@ -37,6 +37,7 @@ std::unique_ptr<mlir::Pass> createFoldViews(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createSplitSums(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createFuseGatherGrad(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createFuseEpilogues(const GradStage &options = {});
+std::unique_ptr<mlir::Pass> createSplitDropout(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createFuseElementwise(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createCheckpointActivations(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createAppendOptimizer(const GradStage &options = {});

@@ -385,6 +385,26 @@ def FuseGatherGrad : Pass<"fuse-gather-grad", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"fused", "fused", "gradients that are added onto another one">];
 }
 
+def SplitDropout : Pass<"split-dropout", "::mlir::ModuleOp"> {
+  let summary = "a dropout beside element-wise operations becomes its mask and a formula that fuses";
+  let description = [{
+    In: a training step before fuse-elementwise. Out, under `fuse=on`: a graph.dropout of fp32, bf16 or fp16 whose operand an
+    element-wise operation of its shape makes, or whose result one reads, is a graph.dropout_mask and a graph.dropout_grad, whose
+    formula is dropout's too. The bits stay.
+
+    ```mlir
+    // %y, %m = graph.dropout %x {ratio = 0.1 : f64, id = 3 : i64} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
+    // %z = graph.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // becomes
+    %m = graph.dropout_mask {shape = array<i64: 4>, ratio = 0.1 : f64, id = 3 : i64} : () -> tensor<4xi1>
+    %y = graph.dropout_grad %x, %m {ratio = 0.1 : f64} : (tensor<4xf32>, tensor<4xi1>) -> tensor<4xf32>
+    %z = graph.add %r, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createSplitDropout()";
+}
+
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {
   let summary = "chains of element-wise operations become one program each";
   let description = [{

@@ -47,6 +47,7 @@ static void buildForwardPipeline(OpPassManager &manager, const GradStage &option
   manager.addPass(createFoldViews(options));
   // Last, on what is there.
   manager.addPass(createSplitSums(options));
+  manager.addPass(createSplitDropout(options));
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }
@@ -78,6 +79,7 @@ void buildGradPipeline(OpPassManager &manager, const GradStage &options) {
   manager.addPass(createFuseGatherGrad(options));
   // Before a program has the gelu's gradient.
   manager.addPass(createFuseEpilogues(options));
+  manager.addPass(createSplitDropout(options));
   manager.addPass(createFuseElementwise(options));
   manager.addPass(createVerifyGraph());
 }

@@ -288,6 +288,13 @@ ZC_INFER(DropoutOp) {
                  failed(infer.result(shapeOf(input), IntegerType::get(input.getContext(), 1))));
 }
 
+ZC_INFER(DropoutMaskOp) {
+  Infer infer(location, types);
+  if (failed(checkRatio(infer, adaptor.getRatio())) || failed(checkNumbers(infer, adaptor)))
+    return failure();
+  return infer.result(adaptor.getShape(), IntegerType::get(adaptor.getRatioAttr().getContext(), 1));
+}
+
 ZC_INFER(DropoutGradOp) {
   Infer infer(location, types);
   if (failed(checkRatio(infer, adaptor.getRatio())) ||
@@ -307,4 +314,5 @@ ZC_INFER(RandomOp) {
 }
 
 bool DropoutOp::dependsOnMicroStep() { return true; }
+bool DropoutMaskOp::dependsOnMicroStep() { return true; }
 bool RandomOp::dependsOnMicroStep() { return true; }

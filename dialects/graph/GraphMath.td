@@ -290,10 +290,26 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicro
   let results = (outs Graph_FloatTensor:$result, Graph_BoolTensor:$mask);
 }
 
+def Graph_DropoutMaskOp : Graph_TensorOp<"dropout_mask", [Graph_KernelWith<["dependsOnMicroStep"]>]> {
+  let summary = "what dropout keeps: its mask alone";
+  let description = [{
+    The mask of graph.dropout with the same `ratio` (`dropout_c1`), `id` and place (`random_c2`), for a tensor of `shape`.
+    Created by fuse-elementwise: what it leaves of a tensor is dropout_grad's formula, which has a place in programs.
+
+    ```mlir
+    %m = graph.dropout_mask {shape = array<i64: 4, 8>, ratio = 0.1 : f64, id = 3 : i64} : () -> tensor<4x8xi1>
+    ```
+  }];
+  let arguments = (ins Optional<Graph_IndexTensor>:$first, DenseI64ArrayAttr:$shape, F64Attr:$ratio, I64Attr:$id,
+      OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
+  let results = (outs Graph_BoolTensor:$result);
+}
+
 def Graph_DropoutGradOp : Graph_DiffOp<"dropout_grad", [Graph_ElementwiseKernel]> {
   let summary = "mask ? grad / (1 - ratio) : 0";
   let description = [{
-    The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate.
+    The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate, and by fuse-elementwise
+    of a dropout, which has the same formula.
 
     ```mlir
     %d = graph.dropout_grad %g, %m {ratio = 0.1 : f64} : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>

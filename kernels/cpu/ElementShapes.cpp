@@ -104,6 +104,18 @@ Result<DropoutShape> readDropout(const KernelSpec &spec) {
   return readDropped(spec, check, /*mask=*/spec.numInputs + 1, /*result=*/spec.numInputs, /*place=*/1);
 }
 
+Result<DropoutShape> readDropoutMask(const KernelSpec &spec) {
+  const size_t result = spec.numInputs;
+  const double ratio = spec.getReal("ratio", 0.5);
+  ZC_RETURN_IF_ERROR(Check(spec)
+                         .counts(0, 1, 1, 1)
+                         .that([&] { return spec.operands[result].dtype == DType::boolean; }, "a bool mask")
+                         .that([&] { return isPlace(spec, 0); }, "the place of a part as a scalar i64, and its run")
+                         .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
+                         .done());
+  return DropoutShape{DType::boolean, ratio, randomShape(spec, spec.operands[result], 0), result};
+}
+
 Result<DropoutShape> readDropoutGrad(const KernelSpec &spec) {
   Check check(spec);
   check.counts(2, 1);

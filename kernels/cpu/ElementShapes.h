@@ -39,6 +39,8 @@ struct DropoutShape {
 };
 /// x, of a part the place of its first element (a scalar i64), then result and mask.
 Result<DropoutShape> readDropout(const KernelSpec &spec);
+/// The mask alone; of a part the place of its first element before it. `dtype` is bool.
+Result<DropoutShape> readDropoutMask(const KernelSpec &spec);
 /// Gradient, mask, result.
 Result<DropoutShape> readDropoutGrad(const KernelSpec &spec);
 /// Of a part the place of its first element, then the result.

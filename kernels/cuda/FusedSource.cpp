@@ -58,6 +58,7 @@ constexpr Function kFunctions[] = {
     {"Pow::apply($a, $b)", true},
     {"Softplus::apply($a)", true},
     {"std::isnan($a)"},
+    {"$b != 0 ? $a * $c : 0.0f"},
 };
 static_assert(std::size(kFunctions) == kFusedCodes);
 

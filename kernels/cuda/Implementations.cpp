@@ -123,7 +123,7 @@ constexpr Record kRecords[] = {
 /// The others: ours, and they need none. By family, in the order of this folder's headers; Elementwise.h's functions
 /// are listed in formula/.
 constexpr const char *kPlain =
-    "not is_nan gelu gelu_grad silu_grad select cast dropout dropout_grad random "
+    "not is_nan gelu gelu_grad silu_grad select cast dropout dropout_mask dropout_grad random "
     "transpose expand slice slice_grad concat pad copy own_part fill_gaps constant iota loss_scale "
     "gather gather_elements gather_nd top_k arg_max cumsum cumprod max_pool sum_pool sum_pool_grad moving_average "
     "softmax log_softmax softmax_grad log_softmax_grad label_index layer_norm rms_norm "

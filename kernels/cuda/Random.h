@@ -41,6 +41,23 @@ template <typename T> struct DropoutBody {
     });
   }
 };
+struct DropoutMaskBody {
+  Bool *mask;
+  const int64_t *place;
+  cpu::RandomShape s;
+  uint64_t threshold;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    Part part(index, s.n);
+    Words key = keyOf(s, frame);
+    NumbersOfPart numbers = numbersOf(s, place);
+    block.forEach((part.count + 3) / 4, [&](int64_t quad) {
+      int64_t first = part.first + quad * 4;
+      Words words = randomWords(key, numbers, first);
+      for (int64_t i = 0; i < 4 && first + i < s.n; ++i)
+        mask[first + i] = store<Bool>(words[i] >= threshold);
+    });
+  }
+};
 template <typename T> struct DropoutGradBody {
   const T *grad;
   const Bool *mask;
@@ -85,6 +102,16 @@ template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spe
   });
 }
 
+template <typename Target> Prepared<Target> prepareDropoutMask(const KernelSpec &spec) {
+  Result<cpu::DropoutShape> read = cpu::readDropoutMask(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
+    overElements(launch, s.numbers.n,
+                 DropoutMaskBody{static_cast<Bool *>(operands[s.result]), static_cast<const int64_t *>(operands[0]),
+                                 s.numbers, dropoutThreshold(s.ratio)});
+  });
+}
+
 template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec &spec) {
   Result<cpu::DropoutShape> read = cpu::readDropoutGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -116,6 +143,7 @@ template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec
 
 template <typename Target, typename Registry> void addRandom(Registry &registry) {
   registry.add("dropout", prepareDropout<Target>);
+  registry.add("dropout_mask", prepareDropoutMask<Target>);
   registry.add("dropout_grad", prepareDropoutGrad<Target>);
   registry.add("random", prepareRandom<Target>);
 }

@@ -131,12 +131,8 @@ TEST(Fast, dropoutHasThePlainBits) {
           x.set(3, std::nan(""));
           x.set(40, kInfinity);
         }
-        Call call{"dropout",
-                  {x},
-                  {Value(x.type), Value({DType::boolean, {n}})},
-                  {{"ratio", ratio}, {"id", int64_t{3}}},
-                  1,
-                  {}};
+        Call call{"dropout", {x}, {Value(x.type), Value({DType::boolean, {n}})}, {{"ratio", ratio}, {"id", int64_t{3}}},
+                  1,         {}};
         call.seed = 5;
         call.context.step = 7;
         auto plain = run(call, true);
@@ -148,6 +144,9 @@ TEST(Fast, dropoutHasThePlainBits) {
           for (size_t i : {0, 1})
             EXPECT_TRUE((*fast)[i] == (*plain)[i]) << "output " << i << " of " << n << " elements, ratio " << ratio;
         }
+        Call mask{"dropout_mask", {}, {call.outputs[1]}, call.attributes, 3, call.context};
+        mask.seed = call.seed;
+        EXPECT_TRUE(must(run(mask, false))[0] == (*plain)[1]) << n;
         Call back{"dropout_grad", {x, (*plain)[1]}, {Value(x.type)}, {{"ratio", ratio}}};
         if (ratio < 1) {
           EXPECT_TRUE(must(run(back, false))[0] == must(run(back, true))[0]) << n;

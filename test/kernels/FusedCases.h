@@ -77,21 +77,23 @@ inline Apart anyStep(const FusedProgram &program, Random &random) {
   const DType type = program.typeOf(random.below(program.inputs.size() + program.instructions.size()));
   const auto alike = registersOf(program, type), flags = registersOf(program, DType::boolean);
   const size_t a = random.of(alike), b = random.of(alike);
-  const size_t kind = random.below(8);
+  const size_t kind = random.below(9);
   if (kind == 0)
     return {"cast", {a}, random.below(5) ? random.of(kFloats) : DType::boolean};
   if (kind == 1 && !flags.empty())
     return {"select", {random.of(flags), a, b}, type};
+  if (kind == 2 && !flags.empty() && type != DType::boolean)
+    return {"dropout_grad", {a, random.of(flags)}, type, {{"ratio", 0.1}}};
   if (type == DType::boolean)
     return random.below(2) ? Apart{"not", {a}, type} : Apart{kLogic[random.below(3)], {a, b}, type};
-  if (kind == 2)
-    return {kCompare[random.below(3)], {a, b}, DType::boolean};
   if (kind == 3)
+    return {kCompare[random.below(3)], {a, b}, DType::boolean};
+  if (kind == 4)
     return {"is_nan", {a}, DType::boolean};
   Attributes attributes;
   if (random.below(2))
     attributes["tanh"] = int64_t{1};
-  if (kind < 6)
+  if (kind < 7)
     return {kBinary[random.below(std::size(kBinary))], {a, b}, type, attributes};
   return {kUnary[random.below(std::size(kUnary))], {a}, type, attributes};
 }
@@ -120,13 +122,20 @@ inline Case randomCase(unsigned seed) {
         inputOf(random.below(5) == 0 ? DType::boolean : type, broadcastOf(made.shape, random), random));
     made.program.inputs.push_back(made.inputs.back().type.dtype);
   }
-  if (random.below(2)) {
-    made.program.instructions.push_back({FusedCode::constant, type, {}, 0.5f});
-    made.steps.push_back({"constant", {}, type});
-  }
+  auto constant = [&](DType of, float value) {
+    made.program.instructions.push_back({FusedCode::constant, of, {}, value});
+    made.steps.push_back({"constant", {}, of, {{"value", double(value)}}});
+    return made.program.inputs.size() + made.program.instructions.size() - 1;
+  };
+  if (random.below(2))
+    constant(type, 0.5f);
   for (size_t i = 0, n = 1 + random.below(12); i < n; ++i) {
-    made.steps.push_back(anyStep(made.program, random));
-    made.program.instructions.push_back(instructionOf(made.steps.back(), made.program));
+    const Apart step = anyStep(made.program, random);
+    FusedInstruction instruction = instructionOf(step, made.program);
+    if (instruction.code == FusedCode::masked)
+      instruction.from[2] = constant(DType::f32, std::exchange(instruction.value, 0.0f));
+    made.steps.push_back(step);
+    made.program.instructions.push_back(instruction);
   }
   const size_t last = made.program.inputs.size() + made.program.instructions.size() - 1;
   for (size_t reg = last; reg >= made.program.inputs.size() && made.program.results.size() < 3; --reg)
@@ -171,8 +180,6 @@ inline std::vector<Value> runApart(const Case &from, const KernelRegistry &kerne
       EXPECT_TRUE(whole.ok()) << whole.error().message;
       call.inputs.push_back(whole->front());
     }
-    if (std::string(step.kernel) == "constant")
-      call.attributes["value"] = 0.5;
     call.outputs.push_back(Value({step.type, shape}));
     Result<std::vector<Value>> result = runOn(kernels, call);
     EXPECT_TRUE(result.ok()) << result.error().message;

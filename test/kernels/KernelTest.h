@@ -368,6 +368,7 @@ inline bool isShared(const std::string &name) {
                                               "dequantize_sum",
                                               "select",
                                               "dropout",
+                                              "dropout_mask",
                                               "dropout_grad",
                                               "gather",
                                               "slice",

@@ -419,6 +419,13 @@ TEST(Dropout, aPartDrawsWhatTheWholeHasThere) {
                  {{"ratio", 0.4}, {"id", int64_t{3}}}};
     auto whole = run(dropout);
     ASSERT_TRUE(whole.ok());
+    auto maskOf = [](Call call) {
+      call.name = "dropout_mask";
+      call.inputs.erase(call.inputs.begin());
+      call.outputs.erase(call.outputs.begin());
+      return must(run(call))[0];
+    };
+    EXPECT_TRUE(maskOf(dropout) == (*whole)[1]);
     for (int64_t rank = 0; rank < kRanks; ++rank) {
       Call parts{"dropout",
                  {ones(part), i64({}, {double(rank * width)})},
@@ -426,6 +433,7 @@ TEST(Dropout, aPartDrawsWhatTheWholeHasThere) {
                  {{"ratio", 0.4}, {"id", int64_t{3}}, {"run", width}, {"stride", stride}}};
       auto found = run(parts);
       ASSERT_TRUE(found.ok()) << found.error().message;
+      EXPECT_TRUE(maskOf(parts) == (*found)[1]);
       for (int64_t e = 0; e < part; ++e)
         for (size_t output : {0, 1})
           ASSERT_EQ((*found)[output].get(static_cast<size_t>(e)), (*whole)[output].get(place(rank, e))) << e;

@@ -60,6 +60,10 @@ namespace {
 /// Elements whose mask stays in the first cache between its drawing and its use; a multiple of a vector of blocks.
 constexpr int64_t kPiece = 4096;
 
+Words keyOf(const RandomShape &numbers, const StepContext &context) {
+  return randomKey(numbers.id, context.step, context.micro, numbers.rank, numbers.seed);
+}
+
 /// A rank's part, and a ratio of 1, are the plain kernel's.
 Prepared prepareDropout(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropout(spec);
@@ -68,7 +72,7 @@ Prepared prepareDropout(const KernelSpec &spec) {
     return decline();
   return makeKernel([s = *read, size = sizeOf(read->dtype), threads = threadsFor(spec.threads, 4 * read->numbers.n)](
                         void *const *operands, const StepContext &context) {
-    const Words key = randomKey(s.numbers.id, context.step, context.micro, s.numbers.rank, s.numbers.seed);
+    const Words key = keyOf(s.numbers, context);
     const auto threshold = static_cast<uint32_t>(dropoutThreshold(s.ratio));
     const auto scale = static_cast<float>(1 / (1 - s.ratio));
     const char *x = as<char>(operands[0]);
@@ -81,6 +85,26 @@ Prepared prepareDropout(const KernelSpec &spec) {
         HWY_DYNAMIC_DISPATCH(drawMask)(key, threshold, at, n, drawn);
         std::copy_n(drawn, n, mask + at);
         HWY_DYNAMIC_DISPATCH(keepElements)(s.dtype, x + at * size, drawn, scale, y + at * size, n);
+      }
+    });
+  });
+}
+
+/// As prepareDropout.
+Prepared prepareDropoutMask(const KernelSpec &spec) {
+  Result<DropoutShape> read = readDropoutMask(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  if (spec.numInputs > 0 || read->ratio == 1)
+    return decline();
+  return makeKernel([s = *read, threads = threadsFor(spec.threads, 4 * read->numbers.n)](void *const *operands,
+                                                                                         const StepContext &context) {
+    const Words key = keyOf(s.numbers, context);
+    parallelRanges(threads, s.numbers.n, kPiece, [&](int64_t begin, int64_t end, int) {
+      uint8_t drawn[kPiece];
+      for (int64_t at = begin; at < end; at += kPiece) {
+        const int64_t n = std::min(kPiece, end - at);
+        HWY_DYNAMIC_DISPATCH(drawMask)(key, static_cast<uint32_t>(dropoutThreshold(s.ratio)), at, n, drawn);
+        std::copy_n(drawn, n, as<uint8_t>(operands[0]) + at);
       }
     });
   });
@@ -105,6 +129,7 @@ Prepared prepareDropoutGrad(const KernelSpec &spec) {
 
 void addFastDropout(KernelRegistry &registry) {
   registry.add("dropout", prepareDropout);
+  registry.add("dropout_mask", prepareDropoutMask);
   registry.add("dropout_grad", prepareDropoutGrad);
 }
 

@@ -42,6 +42,12 @@ struct Select {
   static HWY_INLINE V apply(V condition, V a, V b) { return hn::IfThenElse(hn::Ne(condition, hn::Zero(kF)), a, b); }
 };
 
+struct Masked {
+  static HWY_INLINE V apply(V x, V condition, V scale) {
+    return hn::IfThenElseZero(hn::Ne(condition, hn::Zero(kF)), hn::Mul(x, scale));
+  }
+};
+
 /// T: to what results are rounded.
 template <typename Op, typename T> void one(const float *const *from, float *y, int64_t n) {
   const float *a = from[0];
@@ -55,10 +61,11 @@ template <typename Op, typename T> void two(const float *const *from, float *y, 
     storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count))), y + i, count);
   });
 }
-template <typename Op> void three(const float *const *from, float *y, int64_t n) {
+template <typename Op, typename T = float> void three(const float *const *from, float *y, int64_t n) {
   const float *a = from[0], *b = from[1], *c = from[2];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count)), y + i, count);
+    storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count))), y + i,
+              count);
   });
 }
 
@@ -170,6 +177,8 @@ template <typename T> FusedStep numbersStep(FusedCode code) {
     return two<GeluTanhGrad, T>;
   case FusedCode::siluGrad:
     return two<SiluGrad, T>;
+  case FusedCode::masked:
+    return three<Masked, T>;
   default:
     return nullptr;
   }

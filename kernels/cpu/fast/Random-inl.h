@@ -1,4 +1,5 @@
-// Random numbers for the fast kernels, a block of the generator in each lane; included once per instruction set, as Simd-inl.h.
+// Random numbers for the fast kernels, a block of the generator in each lane; included once per instruction set, as
+// Simd-inl.h.
 #if defined(ZC_RANDOM_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ZC_RANDOM_INL_H
 #undef ZC_RANDOM_INL_H

@@ -44,6 +44,22 @@ Prepared prepareDropout(const KernelSpec &spec) {
   });
 }
 
+Prepared prepareDropoutMask(const KernelSpec &spec) {
+  Result<DropoutShape> read = readDropoutMask(spec);
+  ZC_RETURN_IF_ERROR(read.status());
+  return makeKernel([s = *read](void *const *operands, const StepContext &context) {
+    Words key = keyOf(s.numbers, context);
+    NumbersOfPart part = partOf(s.numbers, operands[0]);
+    const uint64_t threshold = dropoutThreshold(s.ratio);
+    Bool *mask = as<Bool>(operands[s.result]);
+    for (int64_t first = 0; first < s.numbers.n; first += 4) {
+      Words words = randomWords(key, part, first);
+      for (int64_t i = 0; i < 4 && first + i < s.numbers.n; ++i)
+        mask[first + i] = store<Bool>(words[i] >= threshold);
+    }
+  });
+}
+
 Prepared prepareDropoutGrad(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropoutGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -77,6 +93,7 @@ Prepared prepareRandom(const KernelSpec &spec) {
 
 void addDropout(KernelRegistry &registry) {
   registry.add("dropout", prepareDropout);
+  registry.add("dropout_mask", prepareDropoutMask);
   registry.add("dropout_grad", prepareDropoutGrad, elementwise());
   registry.add("random", prepareRandom);
 }

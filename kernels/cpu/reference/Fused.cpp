@@ -54,6 +54,7 @@ constexpr FusedPlain kPlain[] = {
     two<Pow>,
     one<Softplus>,
     [](float a, float, float) { return std::isnan(a) ? 1.0f : 0.0f; },
+    [](float a, float b, float c) { return b != 0 ? a * c : 0.0f; },
 };
 static_assert(std::size(kPlain) == kFusedCodes);
 

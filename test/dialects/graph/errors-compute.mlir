@@ -342,6 +342,15 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
+graph.program @micro phase = micro inputs = [] {
+  // expected-error @below {{[dropout_c1] ratio 1.000000 is outside [0, 1)}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.dropout_mask {shape = array<i64: 4>, ratio = 1.0 : f64, id = 3 : i64} : () -> tensor<4xi1>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["g", "m"] {
 ^bb0(%g: tensor<4xf32>, %m: tensor<1xi1>):
   // expected-error @below {{[dropout_c2] mask has shape 1, not 4}}
