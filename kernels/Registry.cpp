@@ -82,7 +82,10 @@ void KernelRegistry::add(const std::string &name, KernelFactory factory) {
 }
 
 void KernelRegistry::addNoting(const std::string &name, NotingFactory factory) {
-  entries[name].all.push_back({current, std::move(factory)});
+  auto [entry, isNew] = entries.try_emplace(name);
+  if (isNew && runsOn != Target::cpu) // the plain kernel, whose traits they are, is a CPU's
+    entry->second.traits = zc::traitsOf(name);
+  entry->second.all.push_back({current, std::move(factory)});
 }
 
 void KernelRegistry::add(const std::string &name, KernelFactory factory, KernelTraits traits) {

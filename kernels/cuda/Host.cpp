@@ -28,14 +28,11 @@ private:
 
 void addAtOnce(KernelRegistry &registry, const HostKernelRegistry &kernels) {
   for (const auto &[name, factory] : kernels.all())
-    registry.add(
-        name,
-        [factory = factory](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
-          Prepared<Host> kernel = factory(spec);
-          ZC_RETURN_IF_ERROR(kernel.status());
-          return std::unique_ptr<Kernel>(std::make_unique<KernelAtOnce>(spec, std::move(*kernel)));
-        },
-        traitsOf(name));
+    registry.add(name, [factory = factory](const KernelSpec &spec) -> Result<std::unique_ptr<Kernel>> {
+      Prepared<Host> kernel = factory(spec);
+      ZC_RETURN_IF_ERROR(kernel.status());
+      return std::unique_ptr<Kernel>(std::make_unique<KernelAtOnce>(spec, std::move(*kernel)));
+    });
 }
 
 void addHostFamilies(HostKernelRegistry &registry, const PartMaker<Host> &sumsOfProgram) {
