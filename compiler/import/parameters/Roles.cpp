@@ -186,8 +186,11 @@ public:
     if (type.getRank() == 0 && origin.kind != OriginKind::named)
       return {Role::frozen, "scalar"};
     if (name.ends_with(".weight") || name.ends_with(".bias") || name.starts_with("onnx::MatMul_") ||
-        name.starts_with("onnx::Gemm_"))
+        name.starts_with("onnx::Gemm_")) {
+      if (!isWeight && isBesideStatistics(name))
+        doubtful.push_back(name.str());
       return {Role::trainable, "name"};
+    }
     if (origin.kind == OriginKind::named)
       return ofModule(name, isWeight ? "used as a weight" : "name of a module's tensor");
     if (isWeight) {
@@ -229,6 +232,12 @@ private:
       if (origins.isParameterOfProgram(from))
         names += (names.empty() ? "'" : ", '") + from + "'";
     return names;
+  }
+
+  /// Has its module statistics of a batch, though no batch norm takes it? Of detectors' frozen norms all four are
+  /// buffers.
+  bool isBesideStatistics(StringRef name) const {
+    return reads.count((name.rsplit('.').first + ".running_var").str()) != 0;
   }
 
   /// A parameter or a buffer: the TorchScript exporter writes both alike, under the module's own names.
