@@ -89,9 +89,9 @@ std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims s
   return masked;
 }
 
-/// `mask` is added, as a condition if it is one that some rows keep less by than others: the attention op then computes
-/// gradients of rows that are masked as a whole, of whose log-sum-exp such a number leaves nothing, and leaves blocks
-/// out.
+/// `mask` is added, as a condition if it is one that some rows keep less by than others, and leaves each a key: blocks
+/// are left out then. One that may hide a row as a whole stays a number: averages beside the attention would keep it
+/// from reading and writing through views.
 std::optional<Masked> withMask(Value scores, Value mask, bool averages, int most) {
   constexpr double kNothingBeside = -1e30; // of a score that it is added to
   Dims dims = dimsOf(scores).take_back(2);
@@ -101,7 +101,8 @@ std::optional<Masked> withMask(Value scores, Value mask, bool averages, int most
   };
   auto hiding = hidingOf(mask);
   if (hiding && hiding->low <= kNothingBeside && llvm::any_of(partsOf(hiding->condition), isOfRows))
-    if (auto found = withCondition(matchMasked(scores, averages, most), hiding->condition, hiding->low, dims, averages))
+    if (auto found = withCondition(matchMasked(scores, averages, most), hiding->condition, hiding->low, dims,
+                                   /*averages=*/false))
       return found;
   return mayBeAdded(mask, scores) ? withAdded(matchMasked(scores, averages, most), {mask}, dims) : std::nullopt;
 }
