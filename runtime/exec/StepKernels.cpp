@@ -170,11 +170,14 @@ std::string specOf(const planpb::Step &step) {
 /// loops, which a plan, that is of a machine's limits, does not foresee.
 double secondsOf(const planpb::Plan &plan, uint32_t section, const planpb::Step &step, bool isPlain) {
   constexpr double kPlainElement = 8e-9; // comparisons 10 to 12, bools 10, dropout 16 (a Zen 3)
-  double seconds = std::max(0.0, step.seconds() - MachineModel().stepOverhead);
+  constexpr double kMostBytes = 1e11;    // of a second: not all of an operand is touched, as its padding is
+  const double foreseen = std::max(0.0, step.seconds() - MachineModel().stepOverhead);
+  double elements = 0;
   for (int i = 0; isPlain && i < step.operands_size(); ++i) {
     const TensorType type = typeOf(plan.types(static_cast<int>(step.operands(i).type())));
-    seconds = std::max(seconds, kPlainElement * static_cast<double>(type.numElements()));
+    elements = std::max(elements, static_cast<double>(type.numElements()));
   }
+  const double seconds = std::max(foreseen, kPlainElement * std::min(elements, foreseen * kMostBytes));
   return seconds * double(section == 0 ? microExecutions(plan) : 1);
 }
 
