@@ -17,36 +17,13 @@ ZC_HD NumbersOfPart numbersOf(const cpu::RandomShape &shape, const int64_t *plac
   return shape.run == 0 ? NumbersOfPart{} : NumbersOfPart{shape.run, shape.stride, *place};
 }
 
-/// Four elements a block of the generator, so four a pack.
-template <typename T> struct DropoutBody {
-  const T *x;
-  T *y;
-  Bool *mask;
+/// What dropout draws: fn(element, is it kept?) for those of part `index`, four a block of the generator.
+struct DropoutDraw {
   const int64_t *place; ///< of a part of a tensor, where its first element is
   cpu::RandomShape s;
   uint64_t threshold; ///< dropped where word < threshold
-  Compute<T> scale;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    Part part(index, s.n);
-    Words key = keyOf(s, frame);
-    NumbersOfPart numbers = numbersOf(s, place);
-    block.forEach((part.count + 3) / 4, [&](int64_t quad) {
-      int64_t first = part.first + quad * 4;
-      Words words = randomWords(key, numbers, first);
-      for (int64_t i = 0; i < 4 && first + i < s.n; ++i) {
-        bool kept = words[i] >= threshold;
-        mask[first + i] = store<Bool>(kept);
-        y[first + i] = store<T>(kept ? load(x[first + i]) * scale : 0);
-      }
-    });
-  }
-};
-struct DropoutMaskBody {
-  Bool *mask;
-  const int64_t *place;
-  cpu::RandomShape s;
-  uint64_t threshold;
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+  ZC_CALLS_ANY template <typename Block, typename Fn>
+  ZC_HD void forEach(Block &block, int64_t index, const Frame &frame, Fn fn) const {
     Part part(index, s.n);
     Words key = keyOf(s, frame);
     NumbersOfPart numbers = numbersOf(s, place);
@@ -54,8 +31,29 @@ struct DropoutMaskBody {
       int64_t first = part.first + quad * 4;
       Words words = randomWords(key, numbers, first);
       for (int64_t i = 0; i < 4 && first + i < s.n; ++i)
-        mask[first + i] = store<Bool>(words[i] >= threshold);
+        fn(first + i, words[i] >= threshold);
     });
+  }
+};
+
+template <typename T> struct DropoutBody {
+  const T *x;
+  T *y;
+  Bool *mask;
+  DropoutDraw draw;
+  Compute<T> scale;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    draw.forEach(block, index, frame, [&](int64_t i, bool kept) {
+      mask[i] = store<Bool>(kept);
+      y[i] = store<T>(kept ? load(x[i]) * scale : 0);
+    });
+  }
+};
+struct DropoutMaskBody {
+  Bool *mask;
+  DropoutDraw draw;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    draw.forEach(block, index, frame, [&](int64_t i, bool kept) { mask[i] = store<Bool>(kept); });
   }
 };
 template <typename T> struct DropoutGradBody {
@@ -94,9 +92,10 @@ template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spe
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       overElements(launch, s.numbers.n,
-                   DropoutBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[s.result]),
+                   DropoutBody<T>{static_cast<const T *>(operands[0]),
+                                  static_cast<T *>(operands[s.result]),
                                   static_cast<Bool *>(operands[s.result + 1]),
-                                  static_cast<const int64_t *>(operands[1]), s.numbers, dropoutThreshold(s.ratio),
+                                  {static_cast<const int64_t *>(operands[1]), s.numbers, dropoutThreshold(s.ratio)},
                                   static_cast<Compute<T>>(1 / (1 - s.ratio))});
     });
   });
@@ -107,8 +106,8 @@ template <typename Target> Prepared<Target> prepareDropoutMask(const KernelSpec 
   ZC_RETURN_IF_ERROR(read.status());
   return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
     overElements(launch, s.numbers.n,
-                 DropoutMaskBody{static_cast<Bool *>(operands[s.result]), static_cast<const int64_t *>(operands[0]),
-                                 s.numbers, dropoutThreshold(s.ratio)});
+                 DropoutMaskBody{static_cast<Bool *>(operands[s.result]),
+                                 {static_cast<const int64_t *>(operands[0]), s.numbers, dropoutThreshold(s.ratio)}});
   });
 }
 

@@ -99,12 +99,12 @@ std::optional<Masked> withMask(Value scores, Value mask, bool averages, int most
     Dims of = dimsOf(part.value);
     return of.size() >= 2 && of[of.size() - 2] > 1;
   };
+  auto masked = matchMasked(scores, averages, most);
   auto hiding = hidingOf(mask);
   if (hiding && hiding->low <= kNothingBeside && llvm::any_of(partsOf(hiding->condition), isOfRows))
-    if (auto found = withCondition(matchMasked(scores, averages, most), hiding->condition, hiding->low, dims,
-                                   /*averages=*/false))
+    if (auto found = withCondition(masked, hiding->condition, hiding->low, dims, /*averages=*/false))
       return found;
-  return mayBeAdded(mask, scores) ? withAdded(matchMasked(scores, averages, most), {mask}, dims) : std::nullopt;
+  return mayBeAdded(mask, scores) ? withAdded(masked, {mask}, dims) : std::nullopt;
 }
 
 /// scale * (scores + mask) = scale * scores + scale * mask

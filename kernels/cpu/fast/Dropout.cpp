@@ -60,53 +60,50 @@ namespace {
 /// Elements whose mask stays in the first cache between its drawing and its use; a multiple of a vector of blocks.
 constexpr int64_t kPiece = 4096;
 
-Words keyOf(const RandomShape &numbers, const StepContext &context) {
-  return randomKey(numbers.id, context.step, context.micro, numbers.rank, numbers.seed);
+/// A rank's part, and a ratio of 1, are the plain kernel's.
+bool isWhole(const DropoutShape &s) { return s.numbers.run == 0 && s.ratio < 1; }
+
+/// fn(first element, number of elements, their mask) for pieces of the mask, which are written to `mask` too.
+template <typename Fn>
+void drawPieces(const DropoutShape &s, const StepContext &context, int threads, uint8_t *mask, Fn fn) {
+  const RandomShape &numbers = s.numbers;
+  const Words key = randomKey(numbers.id, context.step, context.micro, numbers.rank, numbers.seed);
+  const auto threshold = static_cast<uint32_t>(dropoutThreshold(s.ratio));
+  parallelRanges(threads, numbers.n, kPiece, [&](int64_t begin, int64_t end, int) {
+    uint8_t drawn[kPiece];
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t n = std::min(kPiece, end - at);
+      HWY_DYNAMIC_DISPATCH(drawMask)(key, threshold, at, n, drawn);
+      std::copy_n(drawn, n, mask + at);
+      fn(at, n, drawn);
+    }
+  });
 }
 
-/// A rank's part, and a ratio of 1, are the plain kernel's.
 Prepared prepareDropout(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropout(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isFast(read->dtype) || spec.numInputs > 1 || read->ratio == 1)
+  if (!isFast(read->dtype) || !isWhole(*read))
     return decline();
   return makeKernel([s = *read, size = sizeOf(read->dtype), threads = threadsFor(spec.threads, 4 * read->numbers.n)](
                         void *const *operands, const StepContext &context) {
-    const Words key = keyOf(s.numbers, context);
-    const auto threshold = static_cast<uint32_t>(dropoutThreshold(s.ratio));
     const auto scale = static_cast<float>(1 / (1 - s.ratio));
     const char *x = as<char>(operands[0]);
     char *y = as<char>(operands[1]);
-    auto *mask = as<uint8_t>(operands[2]);
-    parallelRanges(threads, s.numbers.n, kPiece, [&](int64_t begin, int64_t end, int) {
-      uint8_t drawn[kPiece];
-      for (int64_t at = begin; at < end; at += kPiece) {
-        const int64_t n = std::min(kPiece, end - at);
-        HWY_DYNAMIC_DISPATCH(drawMask)(key, threshold, at, n, drawn);
-        std::copy_n(drawn, n, mask + at);
-        HWY_DYNAMIC_DISPATCH(keepElements)(s.dtype, x + at * size, drawn, scale, y + at * size, n);
-      }
+    drawPieces(s, context, threads, as<uint8_t>(operands[2]), [&](int64_t at, int64_t n, const uint8_t *drawn) {
+      HWY_DYNAMIC_DISPATCH(keepElements)(s.dtype, x + at * size, drawn, scale, y + at * size, n);
     });
   });
 }
 
-/// As prepareDropout.
 Prepared prepareDropoutMask(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropoutMask(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (spec.numInputs > 0 || read->ratio == 1)
+  if (!isWhole(*read))
     return decline();
   return makeKernel([s = *read, threads = threadsFor(spec.threads, 4 * read->numbers.n)](void *const *operands,
                                                                                          const StepContext &context) {
-    const Words key = keyOf(s.numbers, context);
-    parallelRanges(threads, s.numbers.n, kPiece, [&](int64_t begin, int64_t end, int) {
-      uint8_t drawn[kPiece];
-      for (int64_t at = begin; at < end; at += kPiece) {
-        const int64_t n = std::min(kPiece, end - at);
-        HWY_DYNAMIC_DISPATCH(drawMask)(key, static_cast<uint32_t>(dropoutThreshold(s.ratio)), at, n, drawn);
-        std::copy_n(drawn, n, as<uint8_t>(operands[0]) + at);
-      }
-    });
+    drawPieces(s, context, threads, as<uint8_t>(operands[0]), [](int64_t, int64_t, const uint8_t *) {});
   });
 }
 
