@@ -294,7 +294,7 @@ def Graph_DropoutMaskOp : Graph_TensorOp<"dropout_mask", [Graph_KernelWith<["dep
   let summary = "what dropout keeps: its mask alone";
   let description = [{
     The mask of graph.dropout with the same `ratio` (`dropout_c1`), `id` and place (`random_c2`), for a tensor of `shape`.
-    Created by fuse-elementwise: what it leaves of a tensor is dropout_grad's formula, which has a place in programs.
+    Created by split-dropout: what it leaves of a tensor is dropout_grad's formula, which has a place in programs.
 
     ```mlir
     %m = graph.dropout_mask {shape = array<i64: 4, 8>, ratio = 0.1 : f64, id = 3 : i64} : () -> tensor<4x8xi1>
@@ -308,7 +308,7 @@ def Graph_DropoutMaskOp : Graph_TensorOp<"dropout_mask", [Graph_KernelWith<["dep
 def Graph_DropoutGradOp : Graph_DiffOp<"dropout_grad", [Graph_ElementwiseKernel]> {
   let summary = "mask ? grad / (1 - ratio) : 0";
   let description = [{
-    The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate, and by fuse-elementwise
+    The gradient of dropout; `mask` has the shape of `grad` (`dropout_c2`). Created by differentiate, and by split-dropout
     of a dropout, which has the same formula.
 
     ```mlir
