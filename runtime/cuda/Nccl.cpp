@@ -172,7 +172,8 @@ public:
 
 private:
   /// A byte to and from every other member, and a gather: NCCL connects with the first message, and takes memory then,
-  /// which is to be there before the plan's is taken. Enqueued, not waited for.
+  /// which is to be there before the plan's is taken. Over when this returns: the plan's messages go through other
+  /// streams, in whose order these are not.
   Status connect(ncclComm_t communicator, int members, int self) {
     if (!greetings)
       ZC_CUDA(cudaStreamCreateWithFlags(&greetings, cudaStreamNonBlocking), "make a stream");
@@ -186,7 +187,7 @@ private:
         return aborted();
       ncclResult_t status = function();
       lock.unlock();
-      return settle(status, communicator, "connect with the other ranks' GPUs");
+      return settle(status, communicator, "connect with the other ranks' GPUs", greetings);
     };
     ZC_RETURN_IF_ERROR(call([&] {
       ncclResult_t status = nccl.groupStart();
@@ -247,11 +248,19 @@ private:
     return stream.settle(what);
   }
 
-  /// Waits until a call is enqueued, which is at most a matter of connecting; mostly of less than a sleep takes.
-  Status settle(ncclResult_t status, ncclComm_t communicator, const char *what) {
+  /// Waits until a call is enqueued, which is at most a matter of connecting; mostly of less than a sleep takes. With a
+  /// stream: until its work is over, too.
+  Status settle(ncclResult_t status, ncclComm_t communicator, const char *what, cudaStream_t until = nullptr) {
     constexpr auto kAwake = std::chrono::microseconds(200), kMost = std::chrono::microseconds(1000);
     const auto began = std::chrono::steady_clock::now();
-    for (auto pause = std::chrono::microseconds(1); status == ncclInProgress;) {
+    for (auto pause = std::chrono::microseconds(1);;) {
+      cudaError_t done = status == ncclSuccess && until ? cudaStreamQuery(until) : cudaSuccess;
+      if (done != cudaErrorNotReady)
+        ZC_CUDA(done, what);
+      else
+        (void)cudaGetLastError(); // whoever asks for errors next is not told of this one
+      if (status != ncclInProgress && done == cudaSuccess)
+        break;
       if (std::chrono::steady_clock::now() - began < kAwake) {
         std::this_thread::yield();
       } else {

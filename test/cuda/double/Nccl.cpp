@@ -103,6 +103,7 @@ struct ncclComm {
   std::atomic<int> carried{0}; ///< kernels at work
   std::atomic<int> polls{0};   ///< that say "in progress" before the first messages are enqueued
   bool hasSent = false;
+  CUstream_st *last = nullptr; ///< stream that messages were enqueued in
   std::thread meeting;
 
 private:
@@ -281,14 +282,20 @@ ncclResult_t enqueue(Part &part) {
   };
   if (toItself(true) != toItself(false))
     return refused(ncclInvalidUsage, "ncclGroupEnd", "a rank sends itself what it does not receive");
-  if (!comm.hasSent) { // connecting takes a moment
-    comm.hasSent = true;
+  // NCCL would make this stream wait for that one, but says so nowhere.
+  if (CUstream_st *last = std::exchange(comm.last, part.stream);
+      last && last != part.stream && !comm.isOver() && !last->worker.isIdle())
+    undefined("ncclGroupEnd", "of a communicator whose messages in another stream may be on their way");
+  const std::chrono::milliseconds connecting(comm.hasSent ? 0 : 100); // takes a moment, for whoever asks and in the stream
+  if (!std::exchange(comm.hasSent, true)) {
     comm.polls = 2;
     comm.state = ncclInProgress;
   }
-  cudaError_t status = part.stream->add("ncclGroupEnd", [communicator = part.communicator, messages = part.messages] {
-    communicator->carryOut(messages);
-  });
+  cudaError_t status = part.stream->add(
+      "ncclGroupEnd", [communicator = part.communicator, messages = part.messages, connecting] {
+        std::this_thread::sleep_for(connecting);
+        communicator->carryOut(messages);
+      });
   return status == cudaSuccess ? comm.state.load() : ncclUnhandledCudaError;
 }
 

@@ -160,6 +160,15 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return ended(static_cast<cudaError_t>(found->gpu.lost.load()));
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  ZC_STREAM("cudaStreamQuery", stream, false);
+  if (cudaError_t status = refuseCaptured("cudaStreamQuery", *found); status != cudaSuccess)
+    return status;
+  if (found->gpu.lost != cudaSuccess)
+    return ended(static_cast<cudaError_t>(found->gpu.lost.load()));
+  return ended(found->worker.isIdle() ? cudaSuccess : cudaErrorNotReady);
+}
+
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *argument, unsigned flags) {
   ZC_STREAM("cudaStreamAddCallback", stream, false);
   if (flags != 0)
