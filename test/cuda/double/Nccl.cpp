@@ -286,8 +286,7 @@ ncclResult_t enqueue(Part &part) {
   if (CUstream_st *last = std::exchange(comm.last, part.stream);
       last && last != part.stream && !comm.isOver() && !last->worker.isIdle())
     undefined("ncclGroupEnd", "of a communicator whose messages in another stream may be on their way");
-  const std::chrono::milliseconds connecting(comm.hasSent ? 0
-                                                          : 100); // takes a moment, for whoever asks and in the stream
+  const std::chrono::milliseconds connecting(comm.hasSent ? 0 : 100); // for whoever asks, and in the stream
   if (!std::exchange(comm.hasSent, true)) {
     comm.polls = 2;
     comm.state = ncclInProgress;
