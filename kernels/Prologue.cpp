@@ -1,4 +1,5 @@
 #include "kernels/Prologue.h"
+#include "kernels/Views.h"
 #include "kernels/cpu/Strided.h"
 
 #include <algorithm>
@@ -31,9 +32,19 @@ std::optional<cpu::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
 
 } // namespace
 
+std::vector<StridedView> Prologue::views() const {
+  std::vector<StridedView> all;
+  for (const TensorType &input : inputs)
+    all.push_back(StridedView::whole(all.size(), input.dims));
+  all.push_back(StridedView::whole(all.size(), result.dims));
+  return all;
+}
+
 Status checkProgram(const KernelSpec &spec) {
-  if (spec.name == "fused")
-    return readFused(spec).status();
+  if (spec.name == "fused") {
+    Result<SeenSpec> seen = throughViews(spec);
+    return seen ? readFused(seen->spec).status() : seen.status();
+  }
   return spec.has("program") ? throughProgram(spec).status() : Status();
 }
 

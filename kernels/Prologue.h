@@ -10,6 +10,7 @@
 #pragma once
 
 #include "kernels/FusedProgram.h"
+#include "runtime/base/StridedView.h"
 
 #include <optional>
 #include <string_view>
@@ -24,6 +25,8 @@ struct Prologue {
   FusedProgram program;
   std::vector<TensorType> inputs; ///< the step's first operands
   TensorType result;
+  /// Of the program's inputs and its result, each whole.
+  std::vector<StridedView> views() const;
 };
 
 /// A spec as its kernel's description has it, without `program`, and what computes its operand 0, if a program does.

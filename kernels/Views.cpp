@@ -1,5 +1,6 @@
 #include "kernels/Views.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace zc {
@@ -38,6 +39,21 @@ Result<SeenSpec> throughViews(const KernelSpec &spec) {
     seen.spec.operands.push_back({spec.operands[view.tensor].dtype, view.sizes});
   seen.spec.attributes.erase("views");
   return seen;
+}
+
+bool isSeenWhole(const KernelSpec &spec, size_t operand) {
+  auto views = spec.has("views") ? decodeViews(spec.getInts("views")) : std::nullopt;
+  return !views || std::all_of(views->begin(), views->end(), [&](const StridedView &view) {
+    return view.tensor != operand || view.isAllOf(spec.operands[operand].dims);
+  });
+}
+
+std::vector<int64_t> stridesAlong(const StridedView &view, const std::vector<int64_t> &shape) {
+  std::vector<int64_t> strides(shape.size(), 0);
+  for (size_t i = 0; i < view.sizes.size(); ++i)
+    if (view.sizes[i] != 1)
+      strides[shape.size() - view.sizes.size() + i] = view.strides[i];
+  return strides;
 }
 
 } // namespace zc

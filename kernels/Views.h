@@ -23,4 +23,10 @@ struct SeenSpec {
 /// Errors: as checkViews.
 Result<SeenSpec> throughViews(const KernelSpec &spec);
 
+/// Is element i of what the kernel sees of an operand, sound as the spec's views are, element i of that operand?
+bool isSeenWhole(const KernelSpec &spec, size_t operand);
+
+/// Strides of a view along a shape that it broadcasts to: 0 along repeated dimensions.
+std::vector<int64_t> stridesAlong(const StridedView &view, const std::vector<int64_t> &shape);
+
 } // namespace zc

@@ -25,11 +25,7 @@ namespace {
 std::vector<int64_t> shapeIn(Value value) { return shapeOf(value).vec(); }
 
 /// Does it copy what a view shows as well?
-bool isCopy(Operation *op) {
-  if (auto slice = dyn_cast_or_null<SliceOp>(op))
-    return llvm::all_of(slice.getStrides(), [](int64_t stride) { return stride > 0; });
-  return isa_and_nonnull<TransposeOp>(op);
-}
+bool isCopy(Operation *op) { return isa_and_nonnull<SliceOp, TransposeOp>(op); }
 /// Or show it under another shape?
 bool isRename(Operation *op) { return isCopy(op) || isa_and_nonnull<ReshapeOp>(op); }
 
@@ -188,9 +184,12 @@ public:
       if (auto place = findPlace(result))
         places[result] = *place;
     llvm::SmallSetVector<Operation *, 2> concats;
-    for (auto &[result, place] : places)
-      if (place.whole.hasOneUse() && isa<ConcatOp>(*place.whole.user_begin()))
-        concats.insert(*place.whole.user_begin());
+    for (OpResult result : op->getResults()) {
+      auto *place = places.find(result);
+      Value whole = place == places.end() ? Value(result) : place->second.whole;
+      if (whole.hasOneUse() && isa<ConcatOp>(*whole.user_begin()))
+        concats.insert(*whole.user_begin());
+    }
     for (Operation *concat : concats)
       join(cast<ConcatOp>(concat));
   }
@@ -256,13 +255,14 @@ private:
     for (Value part : concat.getInputs()) {
       auto *found = llvm::find_if(places, [&](auto &entry) { return entry.second.whole == part; });
       auto isAlone = [](const Alike &alike) { return alike.size() == 1; };
-      if (found == places.end() || !part.hasOneUse() || !found->first.hasOneUse() ||
-          !llvm::all_of(found->second.renames, isAlone))
+      auto result = found == places.end() ? dyn_cast<OpResult>(part) : found->first;
+      if (!result || result.getOwner() != op || !part.hasOneUse() || !result.hasOneUse() ||
+          (found != places.end() && !llvm::all_of(found->second.renames, isAlone)))
         return;
-      auto view = viewBack(chainBetween(found->first, part), all.sliced(offsets, shapeIn(part), ones));
-      if (!view || !isTaken(found->first, *view))
+      auto view = viewBack(chainBetween(result, part), all.sliced(offsets, shapeIn(part), ones));
+      if (!view || !isTaken(result, *view))
         return;
-      parts[found->first] = {concat.getResult(), *view};
+      parts[result] = {concat.getResult(), *view};
       const auto axis = static_cast<size_t>(concat.getAxis());
       offsets[axis] += shapeIn(part)[axis];
     }

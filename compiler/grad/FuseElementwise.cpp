@@ -87,7 +87,7 @@ private:
       for (size_t at : sorted)
         nodes.push_back(table[at].op->getLoc());
       return builder.create<FusedOp>(builder.getFusedLoc(nodes), ValueRange(fused.results).getTypes(), fused.inputs,
-                                     program);
+                                     program, ViewsAttr());
     }
     SmallVector<Value> operands(fused.inputs);
     llvm::append_range(operands, group.root->getOperands().drop_front());

@@ -295,6 +295,28 @@ def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
                     Statistic<"undecayed", "undecayed", "parameters without weight decay">];
 }
 
+def HoistReversals : Pass<"hoist-reversals", "::mlir::ModuleOp"> {
+  let summary = "parts of rows are turned around before element-wise operations, not behind them";
+  let description = [{
+    In: a training step, or one that is evaluated, as it will be partitioned. Out, under `views=on`: where the parts of each row of what
+    an element-wise operation makes for this alone are put in the other order (reshape, slice backwards, reshape), and one operand
+    of it is as large as its result and all others at most an eighth of that, the operands are turned around instead. Of the small ones once for all
+    who need it. The bits stay.
+
+    ```mlir
+    %p = graph.mul %g, %s : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xf32>
+    %a = graph.reshape %p {shape = array<i64: 64, 2, 16>} : (tensor<64x32xf32>) -> tensor<64x2x16xf32>
+    %t = graph.slice %a {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 64, 2, 16>, strides = array<i64: 1, -1, 1>} : ...
+    %y = graph.reshape %t {shape = array<i64: 64, 32>} : (tensor<64x2x16xf32>) -> tensor<64x32xf32>
+    // becomes, %h and %r being %g and %s so turned around
+    %y = graph.mul %h, %r : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createHoistReversals()";
+  let statistics = [Statistic<"hoisted", "hoisted", "operations behind the turn then">];
+}
+
 def FoldViews : Pass<"fold-views", "::mlir::ModuleOp"> {
   let summary = "operations that can read and write inside of larger tensors do so, without copies";
   let description = [{
@@ -403,6 +425,28 @@ def SplitDropout : Pass<"split-dropout", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::zc::graph::GraphDialect"];
   let constructor = "::zc::createSplitDropout()";
+}
+
+def SplitRows : Pass<"split-rows", "::mlir::ModuleOp"> {
+  let summary = "programs that read parts of rows backwards compute on these parts";
+  let description = [{
+    In: a training step, or one that is evaluated, behind fuse-elementwise. Out, under `views=on`: a graph.fused, an operand of which is
+    rows whose parts were put in the other order (reshape, slice backwards, reshape), computes on tensors of one dimension more, in which the parts
+    are: so fold-views can show it them where they are. Reshapes around it rename. The bits stay.
+
+    ```mlir
+    %a = graph.reshape %x {shape = array<i64: 4, 2, 8>} : (tensor<4x16xf32>) -> tensor<4x2x8xf32>
+    %t = graph.slice %a {offsets = array<i64: 0, 1, 0>, sizes = array<i64: 4, 2, 8>, strides = array<i64: 1, -1, 1>} : ...
+    %r = graph.reshape %t {shape = array<i64: 4, 16>} : (tensor<4x2x8xf32>) -> tensor<4x16xf32>
+    %y = graph.fused %x, %r {program = ...} : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+    // becomes
+    %b = graph.reshape %x {shape = array<i64: 4, 2, 8>} : (tensor<4x16xf32>) -> tensor<4x2x8xf32>
+    %z = graph.fused %b, %t {program = ...} : (tensor<4x2x8xf32>, tensor<4x2x8xf32>) -> tensor<4x2x8xf32>
+    %y = graph.reshape %z {shape = array<i64: 4, 16>} : (tensor<4x2x8xf32>) -> tensor<4x16xf32>
+    ```
+  }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createSplitRows()";
 }
 
 def FuseElementwise : Pass<"fuse-elementwise", "::mlir::ModuleOp"> {

@@ -43,12 +43,16 @@ static void buildForwardPipeline(OpPassManager &manager, const GradStage &option
   manager.addPass(createPropagateLayout(options));
   // Before, what is returned is what keeps the rest alive.
   manager.addPass(createForwardOnly());
+  manager.addPass(createHoistReversals(options));
   // On all that reads a value, so that no copy is left for somebody who was not asked.
   manager.addPass(createFoldViews(options));
   // Last, on what is there.
   manager.addPass(createSplitSums(options));
   manager.addPass(createSplitDropout(options));
   manager.addPass(createFuseElementwise(options));
+  // What programs read and write.
+  manager.addPass(createSplitRows(options));
+  manager.addPass(createFoldViews(options));
   manager.addPass(createVerifyGraph());
 }
 
@@ -72,6 +76,7 @@ void buildGradPipeline(OpPassManager &manager, const GradStage &options) {
   manager.addPass(createCheckpointActivations(options));
   // After differentiate, which freezes parameters that get no gradient: those have no update.
   manager.addPass(createAppendOptimizer(options));
+  manager.addPass(createHoistReversals(options));
   // On what is recomputed too: each copy that is left out is one less to weigh. Before programs hide who reads what.
   manager.addPass(createFoldViews(options));
   // Last: what is differentiated, cut, recomputed is single operations.
@@ -81,6 +86,9 @@ void buildGradPipeline(OpPassManager &manager, const GradStage &options) {
   manager.addPass(createFuseEpilogues(options));
   manager.addPass(createSplitDropout(options));
   manager.addPass(createFuseElementwise(options));
+  // What programs read and write.
+  manager.addPass(createSplitRows(options));
+  manager.addPass(createFoldViews(options));
   manager.addPass(createVerifyGraph());
 }
 

@@ -18,9 +18,8 @@ llvm::DenseSet<Value> zc::wholeValues(ProgramOp program) {
     auto read = dyn_cast<ReadOp>(op);
     // Of what else moves elements between ranks it is not known: then each has its own, and nothing is cut that is not
     // whole.
-    bool isWhole = isa<AllReduceOp, AllGatherOp>(op) ||
-                   (!isCollective(&op) && !isa<AllSliceOp, RankOffsetOp, DivergeOp>(op) &&
-                    !(read && cut.contains(read.getParameter())) &&
+    bool isWhole = op.hasTrait<MakesWhole>() ||
+                   (!isCollective(&op) && !op.hasTrait<MakesParts>() && !(read && cut.contains(read.getParameter())) &&
                     llvm::all_of(op.getOperands(), [&](Value operand) { return whole.contains(operand); }));
     if (isWhole)
       whole.insert(op.result_begin(), op.result_end());

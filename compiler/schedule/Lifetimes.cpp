@@ -250,8 +250,9 @@ bool Lifetimes::placeOverOperand(OpResult result, int64_t position) {
     const Root &root = roots[place.root];
     bool dies = root.mayBeOverwritten && root.last == position && place.offset == 0 && root.bytes == bytes;
     // Another operand over the same bytes must be read at the same index.
-    bool alone = llvm::all_of(op->getOperands(), [&, type = operand.getType()](Value other) {
-      return places.at(other).root != place.root || other.getType() == type;
+    bool alone = llvm::all_of(op->getOpOperands(), [&, type = operand.getType()](OpOperand &other) {
+      return places.at(other.get()).root != place.root ||
+             (other.get().getType() == type && kernel.mayOverwrite(other.getOperandNumber(), result.getResultNumber()));
     });
     if (dies && alone) {
       share(result, place);

@@ -40,7 +40,8 @@ double defaultBytes(Operation *op) {
 
 bool mayOverwriteOperand(Operation *op, unsigned index, unsigned result) {
   return op->hasTrait<OverwritesOperands>() && index < op->getNumOperands() &&
-         op->getOperand(index).getType() == op->getResult(result).getType();
+         op->getOperand(index).getType() == op->getResult(result).getType() && isSeenWhole(op, index) &&
+         isSeenWhole(op, op->getNumOperands() + result);
 }
 
 } // namespace zc::graph

@@ -23,6 +23,16 @@ Value TensorBuilder::reduceSum(Value value, ArrayRef<int64_t> axes, bool keepdim
   return axes.empty() ? value : make<ReduceSumOp>(value, axes, keepdims);
 }
 
+Value TensorBuilder::turnParts(Value value, int64_t axis, int64_t parts) {
+  Shape shape(shapeOf(value)), apart = shape;
+  apart[axis] /= parts;
+  apart.insert(apart.begin() + axis, parts);
+  Shape offsets(apart.size(), 0), strides(apart.size(), 1);
+  offsets[axis] = parts - 1;
+  strides[axis] = -1;
+  return reshape(make<SliceOp>(reshape(value, apart), offsets, apart, strides), shape);
+}
+
 Value TensorBuilder::unbroadcast(Value grad, ArrayRef<int64_t> shape) {
   ArrayRef<int64_t> from = shapeOf(grad);
   size_t lead = from.size() - shape.size();

@@ -44,6 +44,8 @@ public:
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value expand(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value reduceSum(mlir::Value value, llvm::ArrayRef<int64_t> axes, bool keepdims);
+  /// Dimension `axis` as so many parts, the last first: reshape, slice, reshape.
+  mlir::Value turnParts(mlir::Value value, int64_t axis, int64_t parts);
   /// Sums a gradient over the dimensions in which an operand of `shape` was broadcast.
   mlir::Value unbroadcast(mlir::Value grad, llvm::ArrayRef<int64_t> shape);
   mlir::Value unbroadcast(mlir::Value grad, mlir::Value operand) { return unbroadcast(grad, shapeOf(operand)); }

@@ -87,6 +87,10 @@ template <typename ConcreteType>
 class FreeToRecompute : public mlir::OpTrait::TraitBase<ConcreteType, FreeToRecompute> {};
 /// Trait: moves elements between the ranks of the model axis.
 template <typename ConcreteType> class Collective : public mlir::OpTrait::TraitBase<ConcreteType, Collective> {};
+/// Trait: its results are the same on all ranks of the model axis.
+template <typename ConcreteType> class MakesWhole : public mlir::OpTrait::TraitBase<ConcreteType, MakesWhole> {};
+/// Trait: each rank of the model axis has results of its own, whatever its operands are.
+template <typename ConcreteType> class MakesParts : public mlir::OpTrait::TraitBase<ConcreteType, MakesParts> {};
 
 /// Trait: the kernel can read operand 0 while a program computes it (kernels/Prologue.h).
 template <typename ConcreteType> class TakesProgram : public mlir::OpTrait::TraitBase<ConcreteType, TakesProgram> {};

@@ -99,7 +99,7 @@ static bool takesHeadView(const zc::StridedView &view, bool hasHeads) {
     return false;
   auto strideOf = [&](size_t d, int64_t none) { return view.sizes[d] > 1 ? view.strides[d] : none; };
   const int64_t together = view.sizes[3] % 8 == 0 ? 8 : 1; // elements
-  auto isAligned = [&](size_t d) { return strideOf(d, 0) % together == 0; };
+  auto isAligned = [&](size_t d) { return strideOf(d, 0) >= 0 && strideOf(d, 0) % together == 0; };
   return strideOf(3, 1) == 1 && strideOf(2, 1) <= kFurthestRow && view.offset % together == 0 && isAligned(0) &&
          isAligned(1) && isAligned(2);
 }

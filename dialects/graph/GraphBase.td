@@ -44,6 +44,10 @@ def Graph_StopsGradient : NativeOpTrait<"StopsGradient"> { let cppNamespace = ":
 def Graph_FreeToRecompute : NativeOpTrait<"FreeToRecompute"> { let cppNamespace = "::zc::graph"; }
 /// Moves elements between the ranks of the model axis.
 def Graph_Collective : NativeOpTrait<"Collective"> { let cppNamespace = "::zc::graph"; }
+/// Its results are the same on all ranks of the model axis.
+def Graph_MakesWhole : NativeOpTrait<"MakesWhole"> { let cppNamespace = "::zc::graph"; }
+/// Each of them has results of its own, whatever its operands are.
+def Graph_MakesParts : NativeOpTrait<"MakesParts"> { let cppNamespace = "::zc::graph"; }
 /// Says how it computes on parts of its tensors; `methods` are those of Shardable that it answers itself.
 class Graph_ShardedBy<list<string> methods> : DeclareOpInterfaceMethods<Shardable, methods>;
 def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;

@@ -92,7 +92,7 @@ def Graph_ViewsAttr : Graph_Attr<"Views", "views"> {
   let description = [{
     `views`: one for each operand and result that the operation's description names, in that order; each operand is seen by one, results by
     one or more. Each has the shape that the description says, in a tensor of that element type (`view_c5`); there is one for each tensor,
-    an operand's in order, of dimensions and strides that are not negative (`view_c1`); it lies inside its tensor (`view_c2`) and has no
+    an operand's in order, of an offset and dimensions that are not negative (`view_c1`); it lies inside its tensor (`view_c2`) and has no
     element twice (`view_c3`); those of a result have all its elements, each in one (`view_c4`). `results`: types of the tensors that are
     written; those that the description gives are the views'. Made by fold-views (`Strided` says of what), a kernel's `views` from then on
     (runtime/base/StridedView.h). Example: `#graph.views<[<0 + 0 [3, 4] by [8, 1]>, <1 + 0 [3, 4] by [4, 1]>] -> [tensor<12xf32>]>`.

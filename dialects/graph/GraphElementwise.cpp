@@ -1,6 +1,6 @@
 //===- GraphElementwise.cpp - result types of elementwise ops ----------------===//
-#include "dialects/graph/Infer.h"
 #include "dialects/graph/KernelSpec.h"
+#include "dialects/graph/View.h"
 #include "kernels/Prologue.h"
 
 using namespace mlir;
@@ -65,22 +65,39 @@ ZC_INFER(SelectOp) {
 LogicalResult FusedOp::verify() {
   if (getNumResults() == 0)
     return emitOpError("[fused_c1] has no result");
-  std::optional<Shape> shape = Shape(shapeOf(getResult(0)));
-  for (Value result : getResults())
-    if (shapeOf(result) != ArrayRef<int64_t>(*shape))
-      return emitOpError("[fused_c1] results have shapes ") << toText(*shape) << " and " << toText(shapeOf(result));
-  for (Value input : getInputs())
-    if (broadcastShapes(shapeOf(input), *shape) != shape)
-      return emitOpError("[fused_c1] shape ") << toText(shapeOf(input)) << " does not broadcast to " << toText(*shape);
+  FailureOr<SmallVector<RankedTensorType>> seen = seenOf(*this);
+  if (failed(seen))
+    return failure();
+  const size_t inputs = getInputs().size();
+  const Shape shape(seen->back().getShape());
+  for (RankedTensorType result : ArrayRef(*seen).drop_front(inputs))
+    if (result.getShape() != ArrayRef<int64_t>(shape))
+      return emitOpError("[fused_c1] results have shapes ") << toText(result.getShape()) << " and " << toText(shape);
+  for (RankedTensorType input : ArrayRef(*seen).take_front(inputs))
+    if (broadcastShapes(input.getShape(), shape) != shape)
+      return emitOpError("[fused_c1] shape ") << toText(input.getShape()) << " does not broadcast to " << toText(shape);
   FailureOr<zc::KernelSpec> spec = toKernelSpec(*this);
   if (failed(spec))
     return failure();
-  if (auto program = zc::readFused(*spec); !program.ok())
-    return emitOpError("[fused_c2] ") << program.error().message;
+  if (zc::Status status = zc::checkProgram(*spec); !status.ok())
+    return emitOpError("[fused_c2] ") << status.error().message;
   return success();
 }
 
-double FusedOp::getFlops() { return double(getProgram().front()) * double(tensorOf(getResult(0)).getNumElements()); }
+/// Inputs and results are walked in runs: of fewer elements than a vector has, a copy is as good.
+bool FusedOp::takesView(unsigned, const zc::StridedView &view) {
+  constexpr int64_t kShortest = 8;
+  int64_t run = 1;
+  for (size_t d = view.sizes.size(); d-- > 0 && (view.sizes[d] == 1 || view.strides[d] == run);)
+    run *= view.sizes[d];
+  return run >= kShortest;
+}
+
+double FusedOp::getFlops() {
+  ViewsAttr views = getViewsAttr();
+  return double(getProgram().front()) * double(views ? ShapedType::getNumElements(views.getViews().back().getSizes())
+                                                     : tensorOf(getResult(0)).getNumElements());
+}
 
 LogicalResult FusedIntoOp::verify() {
   FailureOr<zc::KernelSpec> spec = toKernelSpec(*this);

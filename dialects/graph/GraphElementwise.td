@@ -166,20 +166,21 @@ def Graph_SelectOp : Graph_DiffOp<"select", [Graph_Kernel, Graph_Elementwise, Gr
 
 //===-- many in one pass ---------------------------------------------------===//
 
-def Graph_FusedOp : Graph_Op<"fused", [Pure, Graph_KernelWith<["getFlops"]>, Graph_OverwritesOperands]> {
+def Graph_FusedOp : Graph_Op<"fused", [Pure, Graph_KernelWith<["getFlops"]>, Graph_OverwritesOperands, Graph_Strided]> {
   let summary = "a program of elementwise operations in one pass over memory";
   let description = [{
     Made by fuse-elementwise, a kernel from then on. `program` is a list of vector instructions on registers, which
     kernels/FusedProgram.h describes: first the inputs, then a register per instruction. All results have one shape
     (`fused_c1`), to which the inputs broadcast; the program is sound and gives their element types (`fused_c2`). Bits
-    are those of the operations one by one.
+    are those of the operations one by one. With `views` inputs and results may be seen in other tensors, runs of some elements
+    each in one piece (dialects/graph/View.h).
 
     ```mlir
     // registers 0, 1: inputs; 2: mul 0, 1; 3: exp 2
     %y = graph.fused %a, %b {program = array<i64: 2, 6, 0, 0, 1, 20, 0, 2, 0, 3>} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
     ```
   }];
-  let arguments = (ins Variadic<Graph_Tensor>:$inputs, DenseI64ArrayAttr:$program);
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, DenseI64ArrayAttr:$program, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Variadic<Graph_Tensor>:$results);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -8,7 +8,7 @@ include "dialects/graph/GraphBase.td"
 class Graph_CollectiveOp<string mnemonic, list<Trait> traits = []>
     : Graph_TensorOp<mnemonic, !listconcat([Graph_Kernel, Graph_Collective, DeclareOpInterfaceMethods<Differentiable>], traits)>;
 
-def Graph_AllReduceOp : Graph_CollectiveOp<"all_reduce", [Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_AllReduceOp : Graph_CollectiveOp<"all_reduce", [Graph_MakesWhole, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the sum, or the `max`, over the ranks of the model axis, in rank order: equal bits on all of them";
   let description = [{
     A partial tensor becomes a whole one. The gradient of the sum is the result's, which is whole; the maximum has none: it is what
@@ -23,7 +23,7 @@ def Graph_AllReduceOp : Graph_CollectiveOp<"all_reduce", [Graph_ShardedBy<["cutA
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_DivergeOp : Graph_TensorOp<"diverge", [Graph_ViewKernel, DeclareOpInterfaceMethods<Differentiable>]> {
+def Graph_DivergeOp : Graph_TensorOp<"diverge", [Graph_ViewKernel, Graph_MakesParts, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "a whole tensor, from here on read by what every rank of the model axis does for its own part";
   let description = [{
     A view. The ranks' gradients differ: that of the operand is their sum (Megatron's f). Created by shard-tensors.
@@ -36,7 +36,7 @@ def Graph_DivergeOp : Graph_TensorOp<"diverge", [Graph_ViewKernel, DeclareOpInte
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_AllGatherOp : Graph_CollectiveOp<"all_gather"> {
+def Graph_AllGatherOp : Graph_CollectiveOp<"all_gather", [Graph_MakesWhole]> {
   let summary = "the parts of all ranks of the model axis along `dim`, in rank order";
   let description = [{
     `dim` is in [0, rank) (`axis_c1`), `ranks` are those of the axis (`model_c1`). Created by shard-tensors, for what cannot be
@@ -50,7 +50,7 @@ def Graph_AllGatherOp : Graph_CollectiveOp<"all_gather"> {
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_AllSliceOp : Graph_TensorOp<"all_slice", [Graph_Kernel, DeclareOpInterfaceMethods<Differentiable>]> {
+def Graph_AllSliceOp : Graph_TensorOp<"all_slice", [Graph_Kernel, Graph_MakesParts, DeclareOpInterfaceMethods<Differentiable>]> {
   let summary = "this rank's part along `dim` of what all ranks of the model axis have whole";
   let description = [{
     The m-th of `ranks` equal parts (`model_c2`) on rank m of the axis (`axis_c1`, `model_c1`). Nothing is sent; the gradient is
@@ -65,7 +65,7 @@ def Graph_AllSliceOp : Graph_TensorOp<"all_slice", [Graph_Kernel, DeclareOpInter
   let hasCanonicalizer = 1;
 }
 
-def Graph_ReduceScatterOp : Graph_CollectiveOp<"reduce_scatter"> {
+def Graph_ReduceScatterOp : Graph_CollectiveOp<"reduce_scatter", [Graph_MakesParts]> {
   let summary = "this rank's part along `dim` of the sum over the ranks of the model axis, in rank order";
   let description = [{
     all_slice of all_reduce, for fewer bytes: `ranks` equal parts of `dim` (`axis_c1`, `model_c1`, `model_c2`). The gradient is
@@ -79,7 +79,7 @@ def Graph_ReduceScatterOp : Graph_CollectiveOp<"reduce_scatter"> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_RankOffsetOp : Graph_TensorOp<"rank_offset", [Graph_Kernel]> {
+def Graph_RankOffsetOp : Graph_TensorOp<"rank_offset", [Graph_Kernel, Graph_MakesParts]> {
   let summary = "`stride` times this rank's index on the model axis";
   let description = [{
     An integer scalar (`rank_offset_c1`): where a rank's rows of a cut table begin. Created by shard-tensors.

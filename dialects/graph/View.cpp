@@ -68,6 +68,39 @@ LogicalResult inferSeen(Infer &infer, ArrayRef<Type> seen, ValueRange operands, 
   return success();
 }
 
+FailureOr<SmallVector<RankedTensorType>> seenOf(Operation *op) {
+  SmallVector<Type> types;
+  const Infer infer(op->getLoc(), types);
+  ViewsAttr views = cast<Strided>(op).getViewsAttr();
+  FailureOr<SmallVector<RankedTensorType>> seen = seenTypes(infer, op->getOperands(), views);
+  if (failed(seen))
+    return failure();
+  if (!views) {
+    for (Value result : op->getResults())
+      seen->push_back(tensorOf(result));
+    return seen;
+  }
+  if (!llvm::equal(views.getResults(), op->getResultTypes()))
+    return infer.error("[view_c5] the tensors that views are in are not the results");
+  for (ViewAttr view : views.getViews().drop_front(op->getNumOperands()))
+    seen->push_back(
+        cast<RankedTensorType>(views.getResults()[static_cast<size_t>(view.getTensor()) - op->getNumOperands()])
+            .clone(view.getSizes()));
+  return seen;
+}
+
+bool isSeenWhole(Operation *op, unsigned tensor) {
+  auto strided = dyn_cast<Strided>(op);
+  ViewsAttr views = strided ? strided.getViewsAttr() : ViewsAttr();
+  if (!views)
+    return true;
+  const unsigned operands = op->getNumOperands();
+  Value value = tensor < operands ? op->getOperand(tensor) : op->getResult(tensor - operands);
+  return llvm::all_of(toStridedViews(views), [&](const zc::StridedView &view) {
+    return view.tensor != tensor || view.isAllOf(shapeOf(value).vec());
+  });
+}
+
 ArrayRef<int64_t> seenShape(Operation *op, unsigned index) {
   auto strided = dyn_cast<Strided>(op);
   if (ViewsAttr views = strided ? strided.getViewsAttr() : ViewsAttr())

@@ -25,6 +25,11 @@ mlir::FailureOr<llvm::SmallVector<mlir::RankedTensorType>> seenTypes(const Infer
 /// Infers the op's results of the types of those that its description has.
 mlir::LogicalResult inferSeen(Infer &infer, llvm::ArrayRef<mlir::Type> seen, mlir::ValueRange operands,
                               ViewsAttr views);
+/// Both, of an op whose results' types are its own to say: those that it has, or of the views, are what it says. Fails
+/// with an error at the op.
+mlir::FailureOr<llvm::SmallVector<mlir::RankedTensorType>> seenOf(mlir::Operation *op);
+/// Is element i of what an op sees of a tensor, operands first, then results, element i of that?
+bool isSeenWhole(mlir::Operation *op, unsigned tensor);
 /// The shape of operand `index` of the op's description.
 llvm::ArrayRef<int64_t> seenShape(mlir::Operation *op, unsigned index);
 /// Bytes read and written through them, of an op that has views.

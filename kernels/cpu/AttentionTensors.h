@@ -37,10 +37,12 @@ inline Status locate(const SeenSpec &seen, const HeadPlaces &heads) {
   for (size_t i = 0; i < seen.views.size(); ++i) {
     const StridedView &view = seen.views[i];
     auto found = std::find_if(heads.begin(), heads.end(), [&](const auto &head) { return head.first == i; });
-    bool isTaken =
-        found == heads.end() ? view.offset == 0 && view.isContiguous() : view.sizes[3] <= 1 || view.strides[3] == 1;
+    auto isBackwards = [&](size_t d) { return view.sizes[d] > 1 && view.strides[d] < 0; };
+    bool isTaken = found == heads.end() ? view.offset == 0 && view.isContiguous()
+                                        : (view.sizes[3] <= 1 || view.strides[3] == 1) && !isBackwards(0) &&
+                                              !isBackwards(1) && !isBackwards(2);
     if (!isTaken)
-      return wrongSpec(seen.spec, "views of heads whose rows are each in one piece, and of nothing else");
+      return wrongSpec(seen.spec, "views of heads, forwards, whose rows are each in one piece, and of nothing else");
     if (found != heads.end())
       *found->second = {view.tensor, view.offset, view.strides[0], view.strides[1], view.strides[2]};
   }

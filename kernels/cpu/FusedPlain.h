@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/Prologue.h"
+#include "kernels/Views.h"
 #include "kernels/cpu/Strided.h"
 
 namespace zc::cpu {
@@ -14,9 +15,10 @@ FusedPlain fusedPlain(FusedCode code);
 /// A program on tensors, index by index.
 class PlainProgram {
 public:
-  PlainProgram(FusedProgram program, const std::vector<TensorType> &inputs, Dims shape);
+  /// `views`: of the inputs.
+  PlainProgram(FusedProgram program, const std::vector<StridedView> &views, const Dims &shape);
   explicit PlainProgram(const Prologue &prologue)
-      : PlainProgram(prologue.program, prologue.inputs, prologue.result.dims) {}
+      : PlainProgram(prologue.program, prologue.views(), prologue.result.dims) {}
   using Registers = std::array<float, kFusedRegisters>;
   /// All registers at element `at` of the results' shape, each rounded to its type.
   Registers run(void *const *inputs, int64_t at) const;
@@ -25,8 +27,7 @@ public:
 
 private:
   FusedProgram program;
-  Dims shape;
-  std::vector<Dims> strides; ///< of inputs
+  std::vector<StridedView> inputs; ///< sizes are the results', strides along these
 };
 
 } // namespace zc::cpu

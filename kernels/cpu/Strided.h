@@ -73,6 +73,14 @@ public:
   int64_t dim(size_t i) const { return size[i]; }
   int64_t stride(size_t t, size_t i) const { return step[t][i]; }
 
+  /// Where run `run` begins in tensor t.
+  int64_t startOf(int64_t run, size_t t) const {
+    int64_t at = 0;
+    for (size_t i = rank - 1; i-- > 0; run /= size[i])
+      at += run % size[i] * step[t][i];
+    return at;
+  }
+
   /// Calls fn(offsets of the run's first elements) for runs [begin, end) in row-major order.
   template <typename Fn> void forRuns(int64_t begin, int64_t end, Fn fn) const {
     if (begin >= end)

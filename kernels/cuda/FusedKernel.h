@@ -17,17 +17,17 @@ namespace zc::cuda {
 using namespace formula;
 
 /// As FusedProgram.h and Strided.h say.
-constexpr int kMostInputs = 16, kMostOperands = 20, kMostDims = 16;
+constexpr int kMostOperands = 20, kMostDims = 16;
 
 /// What a launch is told.
 struct FusedArguments {
-  void *operand[kMostOperands];           ///< inputs, then results
-  int64_t elements;                       ///< of a result
-  int64_t size[kMostDims];                ///< the results' dimensions, merged where all operands walk alike
-  int64_t stride[kMostInputs][kMostDims]; ///< of inputs along these, in elements
-  Divider divider[kMostDims];             ///< by `size`, where `isSmall`
-  bool isSmall;                           ///< fewer than 2^31 elements
-  bool isPacked;                          ///< packs of elements are aligned, in all operands
+  void *operand[kMostOperands];             ///< inputs, then results: the first element of what is seen
+  int64_t elements;                         ///< of a result
+  int64_t size[kMostDims];                  ///< the results' dimensions, merged where all operands walk alike
+  int64_t stride[kMostOperands][kMostDims]; ///< along these, in elements
+  Divider divider[kMostDims];               ///< by `size`, where `isSmall`
+  bool isSmall;                             ///< fewer than 2^31 elements
+  bool isPacked;                            ///< packs of elements are aligned, in all operands
 };
 
 /// Coordinates of an element of the results.

@@ -1,5 +1,5 @@
 #include "kernels/cuda/FusedSource.h"
-#include "kernels/FusedProgram.h"
+#include "kernels/Views.h"
 #include "kernels/cuda/StridedIndex.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace zc::cuda {
 
 namespace {
 
-static_assert(kMostInputs == kFusedInputs && kMostOperands == kFusedInputs + kFusedResults);
+static_assert(kMostOperands == kFusedInputs + kFusedResults);
 static_assert(kMostDims == cpu::kMaxRank);
 
 struct Function {
@@ -99,49 +99,65 @@ std::string expressionOf(const FusedInstruction &instruction) {
   return "store<" + type + ">(" + formula + ")";
 }
 
-/// How a pack of an input is loaded.
-enum class Access { whole, one, along, across }; // as the results; one for all; V along the innermost dimension, or one
+/// The elements' numbers, then operands.
+using Walk = StridedIndex<kMostOperands + 1>;
 
-Access accessOf(const StridedIndex<kMostInputs + 1> &walk, size_t input) {
-  if (walk.dense[input])
+/// How a pack of an operand is loaded or stored.
+enum class Access { whole, one, along, across }; // in order; one for all; V along the innermost dimension, or one
+
+Access accessOf(const Walk &walk, size_t operand) {
+  if (walk.dense[operand + 1])
     return Access::whole;
-  if (walk.scalar[input])
+  if (walk.scalar[operand + 1])
     return Access::one;
-  return walk.stride[input][walk.rank - 1] == 0 ? Access::across : Access::along;
+  return walk.stride[operand + 1][walk.rank - 1] == 0 ? Access::across : Access::along;
+}
+
+std::string placeOf(Access access, size_t operand) {
+  return access == Access::whole ? "at"
+         : access == Access::one ? "0"
+                                 : "place.offset(a.stride[" + std::to_string(operand) + "])";
 }
 
 std::string loadOf(Access access, size_t input, DType type) {
-  const std::string number = std::to_string(input);
-  const std::string place = access == Access::whole ? "at"
-                            : access == Access::one ? "0"
-                                                    : "place.offset(a.stride[" + number + "])";
   return std::string(access == Access::whole || access == Access::along ? "loadPack" : "repeat") + "<V, " +
-         nameOfStorage(type) + ">(a.operand[" + number + "], " + place + ")";
+         nameOfStorage(type) + ">(a.operand[" + std::to_string(input) + "], " + placeOf(access, input) + ")";
 }
 
-using Walk = StridedIndex<kMostInputs + 1>;
-
-/// Inputs along the results; what there is no input for walks as these.
-Walk walkOf(const KernelSpec &spec) {
-  const cpu::Dims &result = spec.operands.back().dims;
-  std::array<cpu::Dims, kMostInputs + 1> strides;
-  for (size_t i = 0; i < strides.size(); ++i)
-    strides[i] =
-        i < spec.numInputs ? cpu::broadcastStrides(spec.operands[i].dims, result) : cpu::rowMajorStrides(result);
-  return Walk(cpu::Walk<kMostInputs + 1>(result, strides));
+/// Operands along the results; what there is none for walks as the elements' numbers.
+Walk walkOf(const SeenSpec &seen) {
+  const cpu::Dims &result = seen.spec.operands.back().dims;
+  std::array<cpu::Dims, kMostOperands + 1> strides;
+  strides.fill(cpu::rowMajorStrides(result));
+  for (size_t i = 0; i < seen.views.size(); ++i)
+    strides[i + 1] = stridesAlong(seen.views[i], result);
+  return Walk(cpu::Walk<kMostOperands + 1>(result, strides));
 }
 
-FusedArguments sizesOf(const Walk &walk, const KernelSpec &spec) {
+FusedArguments sizesOf(const Walk &walk, const SeenSpec &seen) {
   FusedArguments sizes = {};
-  sizes.elements = spec.operands.back().numElements();
+  sizes.elements = seen.spec.operands.back().numElements();
   sizes.isSmall = walk.small;
   for (int d = 0; d < walk.rank; ++d) {
     sizes.size[d] = walk.size[d];
     sizes.divider[d] = walk.divider[d];
-    for (size_t i = 0; i < spec.numInputs; ++i)
-      sizes.stride[i][d] = walk.stride[i][d];
+    for (size_t i = 0; i < seen.views.size(); ++i)
+      sizes.stride[i][d] = walk.stride[i + 1][d];
   }
   return sizes;
+}
+
+/// Does each run of an operand begin where a pack does?
+bool beginsInPacks(const Walk &walk, size_t operand, int64_t pack) {
+  const int64_t *strides = walk.stride[operand + 1];
+  return std::all_of(strides, strides + walk.rank - 1, [&](int64_t stride) { return stride % pack == 0; });
+}
+
+/// Are elements that follow each other in the results neither one nor side by side in some operand?
+bool isScattered(const Walk &walk) {
+  return std::any_of(std::begin(walk.stride), std::end(walk.stride), [&](const auto &strides) {
+    return walk.size[walk.rank - 1] > 1 && strides[walk.rank - 1] != 0 && strides[walk.rank - 1] != 1;
+  });
 }
 
 /// The body of `compute`: loads, the instructions for an element of a pack, stores.
@@ -155,7 +171,7 @@ public:
     for (size_t i = 0; i < program.instructions.size(); ++i)
       addInstruction(i);
     for (size_t i = 0; i < program.results.size(); ++i)
-      addResult(i);
+      addResult(i, accessOf(walk, program.inputs.size() + i));
   }
 
   std::vector<size_t> inPacks; ///< operands that are loaded or stored in packs
@@ -175,9 +191,12 @@ private:
     const std::string x = "x" + std::to_string(i);
     loads += "    const auto " + x + " = " + loadOf(access, i, program.inputs[i]) + ";\n";
     elements += "      const " + typed(reg(i), program.inputs[i]) + " = " + x + ".element[k];\n";
+    addAccess(i, access);
+  }
+  void addAccess(size_t operand, Access access) {
     isStrided |= access == Access::along || access == Access::across;
     if (access == Access::whole || access == Access::along)
-      inPacks.push_back(i);
+      inPacks.push_back(operand);
   }
   void addInstruction(size_t i) {
     const FusedInstruction &instruction = program.instructions[i];
@@ -185,17 +204,19 @@ private:
                 expressionOf(instruction) + ";\n";
     isLong |= kFunctions[static_cast<size_t>(instruction.code)].isLong;
   }
-  void addResult(size_t i) {
-    const std::string y = "y" + std::to_string(i), operand = std::to_string(program.inputs.size() + i);
-    const size_t from = program.results[i];
+  /// A result of one element is stored as the others are.
+  void addResult(size_t i, Access access) {
+    const std::string y = "y" + std::to_string(i);
+    const size_t from = program.results[i], operand = program.inputs.size() + i;
     loads += std::string("    Pack<") + nameOfStorage(program.typeOf(from)) + ", V> " + y + ";\n";
     elements += "      " + y + ".element[k] = " + reg(from) + ";\n";
     if (isSummed) {
       stores += "    return " + y + ";\n";
       return;
     }
-    stores += "    storePack(a.operand[" + operand + "], at, " + y + ");\n";
-    inPacks.push_back(program.inputs.size() + i);
+    stores +=
+        "    storePack(a.operand[" + std::to_string(operand) + "], " + placeOf(access, operand) + ", " + y + ");\n";
+    addAccess(operand, access);
   }
 
   const FusedProgram &program;
@@ -219,22 +240,27 @@ Result<FusedSource> FusedSource::ofSums(const Prologue &prologue) {
 }
 
 Result<FusedSource> FusedSource::of(const KernelSpec &spec, bool isSummed) {
-  Result<FusedProgram> program = readFused(spec);
+  Result<SeenSpec> seen = throughViews(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Result<FusedProgram> program = readFused(seen->spec);
   ZC_RETURN_IF_ERROR(program.status());
-  const Walk walk = walkOf(spec);
+  const Walk walk = walkOf(*seen);
   const Body body(*program, walk, isSummed);
-  auto bytesOf = [&](size_t operand) { return sizeOf(spec.operands[operand].dtype); };
+  auto bytesOf = [&](size_t operand) { return sizeOf(seen->spec.operands[operand].dtype); };
   int64_t largest = 1;
   for (size_t operand : body.inPacks)
     largest = std::max(largest, bytesOf(operand));
 
   FusedSource made;
-  made.pack = body.isLong ? 1 : 16 / largest;
-  made.sizes = sizesOf(walk, spec);
-  made.operands = isSummed ? spec.numInputs : spec.operands.size();
+  made.pack = body.isLong || isScattered(walk) ? 1 : 16 / largest;
+  made.sizes = sizesOf(walk, *seen);
+  for (size_t i = 0; i < (isSummed ? spec.numInputs : seen->views.size()); ++i)
+    made.begins.push_back({seen->views[i].tensor, seen->views[i].offset * bytesOf(i)});
   made.runsArePacks = !body.isStrided || walk.size[walk.rank - 1] % made.pack == 0;
-  for (size_t operand : body.inPacks)
+  for (size_t operand : body.inPacks) {
+    made.runsArePacks &= !body.isStrided || beginsInPacks(walk, operand, made.pack);
     made.inPacks.emplace_back(operand, static_cast<uintptr_t>(made.pack * bytesOf(operand)));
+  }
   const std::string result = nameOfStorage(program->typeOf(program->results[0]));
   made.isSummed = isSummed;
   made.members = "  static constexpr int kPack = " + std::to_string(made.pack) + ";\n" +
@@ -249,12 +275,13 @@ std::string FusedSource::text(const std::string &name) const {
          (isSummed ? "ZC_GRAD_SUMS_KERNEL(" : "ZC_FUSED_KERNEL(") + name + ", zc::cuda::" + name + "_program)\n";
 }
 
-FusedArguments FusedSource::arguments(void *const *places) const {
+FusedArguments FusedSource::arguments(void *const *operands) const {
   FusedArguments result = sizes;
-  std::copy_n(places, operands, result.operand);
+  for (size_t i = 0; i < begins.size(); ++i)
+    result.operand[i] = static_cast<char *>(operands[begins[i].operand]) + begins[i].bytes;
   result.isPacked = runsArePacks;
   for (auto [operand, bytes] : inPacks)
-    result.isPacked &= reinterpret_cast<uintptr_t>(places[operand]) % bytes == 0;
+    result.isPacked &= reinterpret_cast<uintptr_t>(result.operand[operand]) % bytes == 0;
   return result;
 }
 

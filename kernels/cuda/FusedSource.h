@@ -2,7 +2,8 @@
 //
 // One kernel computes a whole chain: operands go through memory once, and what is between them stays in registers. Each
 // instruction is the formula of its own kernel (formula/), rounded to its type: the bits are those of the kernels one
-// by one. A source depends on the program, types, and which operands broadcast, not on sizes: layers share one.
+// by one. A source depends on the program, types, and which operands broadcast or are seen through views, not on sizes:
+// layers share one.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +27,7 @@ public:
   /// What stands behind `#include "kernels/cuda/FusedKernel.h"`, or of sums "kernels/cuda/ChannelSums.h"; the kernel is
   /// called `name`.
   std::string text(const std::string &name) const;
-  /// `operands[i]` points at operand i's elements; of sums the program's inputs.
+  /// `operands[i]` points at the step's operand i; of sums at the program's input i.
   FusedArguments arguments(void *const *operands) const;
   /// Of sums of `dtype` with `x`: channels that a thread has at once.
   int64_t channelsAtOnce(const FusedArguments &arguments, DType dtype, const void *x, int64_t channels) const;
@@ -40,7 +41,12 @@ private:
   bool isSummed = false; ///< the result is, instead of stored
   int64_t pack = 1;
   FusedArguments sizes = {};
-  size_t operands = 0;
+  /// Where what a program's operand sees begins.
+  struct Begin {
+    size_t operand;
+    int64_t bytes;
+  };
+  std::vector<Begin> begins;
   bool runsArePacks = true;                          ///< along the innermost dimension, where operands walk differently
   std::vector<std::pair<size_t, uintptr_t>> inPacks; ///< operands that are loaded or stored in packs, bytes of these
 };

@@ -27,18 +27,20 @@ std::vector<Dim> dimsByStride(const StridedView &view) {
 
 bool isEmpty(const StridedView &view) { return std::find(view.sizes.begin(), view.sizes.end(), 0) != view.sizes.end(); }
 
-/// Elements from its first to its last, or nothing: more than `most`.
-std::optional<int64_t> extentOf(const StridedView &view, int64_t most) {
+/// Its elements by strides that are not negative; nothing where it leaves a tensor of `room` elements.
+std::optional<StridedView> ascendingWithin(StridedView view, int64_t room) {
   if (isEmpty(view))
-    return 0;
-  int64_t extent = 1;
-  for (Dim dim : dimsByStride(view)) {
+    return view.offset <= room ? std::optional(StridedView{view.tensor, 0, {0}, {1}}) : std::nullopt;
+  int64_t last = view.offset;
+  for (size_t d = 0; d < view.sizes.size(); ++d) {
     int64_t along = 0;
-    if (__builtin_mul_overflow(dim.size - 1, dim.stride, &along) || __builtin_add_overflow(extent, along, &extent) ||
-        extent > most)
+    if (__builtin_mul_overflow(view.sizes[d] - 1, view.strides[d], &along) ||
+        __builtin_add_overflow(along < 0 ? view.offset : last, along, along < 0 ? &view.offset : &last) ||
+        view.offset < 0)
       return std::nullopt;
+    view.strides[d] = along < 0 ? -view.strides[d] : view.strides[d];
   }
-  return extent <= most ? std::optional(extent) : std::nullopt;
+  return last < room ? std::optional(std::move(view)) : std::nullopt;
 }
 
 bool isNested(const StridedView &view) {
@@ -122,6 +124,10 @@ int64_t StridedView::numElements() const {
   if (isEmpty(*this))
     return 0;
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+bool StridedView::isAllOf(const std::vector<int64_t> &shape) const {
+  return offset == 0 && isContiguous() && numElements() == whole(tensor, shape).numElements();
 }
 
 bool StridedView::isContiguous() const {
@@ -213,6 +219,8 @@ std::optional<ViewProblem> findProblem(const std::vector<StridedView> &views, co
                                        size_t numInputs) {
   if (views.size() > kMostViews)
     return ViewProblem{"view_c1", "there are " + str(views.size()) + " views"};
+  std::vector<StridedView> ascending;
+  ascending.reserve(views.size());
   for (size_t i = 0; i < std::max(views.size(), numInputs); ++i) {
     if (i >= views.size() || views[i].tensor >= elements.size() ||
         (i < numInputs ? views[i].tensor != i : views[i].tensor < numInputs))
@@ -220,17 +228,18 @@ std::optional<ViewProblem> findProblem(const std::vector<StridedView> &views, co
     const StridedView &view = views[i];
     auto isNegative = [](int64_t n) { return n < 0; };
     if (view.sizes.size() > kMostDims || view.sizes.size() != view.strides.size() || isNegative(view.offset) ||
-        std::any_of(view.sizes.begin(), view.sizes.end(), isNegative) ||
-        std::any_of(view.strides.begin(), view.strides.end(), isNegative))
+        std::any_of(view.sizes.begin(), view.sizes.end(), isNegative))
       return ViewProblem{"view_c1", "view " + str(i) + " has negative numbers, or more than 64 dimensions"};
     const int64_t room = elements[view.tensor];
-    if (view.offset > room || !extentOf(view, room - view.offset))
+    std::optional<StridedView> within = ascendingWithin(view, room);
+    if (!within)
       return ViewProblem{"view_c2", "view " + str(i) + ", from element " + str(view.offset) + " on, leaves tensor " +
                                         str(view.tensor) + " of " + str(room) + " elements"};
-    if (!isEmpty(view) && !isNested(view))
+    if (!isEmpty(view) && !isNested(*within))
       return ViewProblem{"view_c3", "view " + str(i) + " has elements of tensor " + str(view.tensor) + " twice"};
+    ascending.push_back(*std::move(within));
   }
-  return findProblemOfResults(views, elements, numInputs);
+  return findProblemOfResults(ascending, elements, numInputs);
 }
 
 } // namespace zc

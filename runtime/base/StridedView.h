@@ -28,11 +28,13 @@ struct StridedView {
   int64_t numElements() const;
   /// Do its elements follow each other, row major?
   bool isContiguous() const;
+  /// Is element i of it element i of a tensor of this shape?
+  bool isAllOf(const std::vector<int64_t> &shape) const;
 
   // The view of what an operation would make of this one.
   /// graph.transpose
   StridedView transposed(const std::vector<int64_t> &permutation) const;
-  /// graph.slice; none of its strides is negative.
+  /// graph.slice
   StridedView sliced(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sliceSizes,
                      const std::vector<int64_t> &sliceStrides) const;
   /// graph.reshape; nothing where dimensions would be joined whose elements do not follow each other.
@@ -45,8 +47,9 @@ std::optional<std::vector<StridedView>> decodeViews(const std::vector<int64_t> &
 
 /// What is wrong with views, and the label of what they violate.
 ///
-///   view_c1  each tensor is seen, an operand by one view, in order; at most 256 views of at most 64 dimensions, none
-///            negative
+///   view_c1  each tensor is seen, an operand by one view, in order; at most 256 views of at most 64 dimensions; no
+///   offset
+///            or size is negative
 ///   view_c2  inside its tensor
 ///   view_c3  no element is in a view twice: its dimensions lie within each other
 ///   view_c4  views of a result have all its elements, each in one of them

@@ -43,7 +43,7 @@ def padding_matters():
     raise Case("the losses do not depend on the padding's gradient")
 
 
-ATTENTIONS = {"bart": 3, "bloom": 1, "llama": 1, "mistral": 1, "mixtral": 1, "roberta": 1, "segformer": 2, "t5": 3, "wav2vec2": 1, "whisper": 3}
+ATTENTIONS = {"bart": 3, "bloom": 1, "llama": 1, "mistral": 1, "mixtral": 1, "phi3": 1, "roberta": 1, "segformer": 2, "t5": 3, "wav2vec2": 1, "whisper": 3}
 ROUTERS = {"mixtral": 1}  # softmaxes that are no attention's
 
 

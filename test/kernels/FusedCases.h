@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/FusedProgram.h"
+#include "kernels/Views.h"
 #include "test/kernels/KernelTest.h"
 
 namespace zc::test {
@@ -152,6 +153,97 @@ inline Call fusedCall(const Case &from) {
   for (size_t reg : from.program.results)
     call.outputs.push_back(Value({from.program.typeOf(reg), from.shape}));
   return call;
+}
+
+/// A program that sees its operands in larger tensors, in another order, backwards, with elements between them; two
+/// results of one type may be in one tensor.
+struct SeenCase {
+  Call call;
+  std::vector<StridedView> views; ///< inputs, then results
+
+  /// A result as it would be by itself.
+  Value result(const Ints &shape, const std::vector<Value> &outputs, size_t index) const {
+    const StridedView &view = views[call.inputs.size() + index];
+    const Value &whole = outputs[view.tensor - call.inputs.size()];
+    Value seen({whole.type.dtype, shape});
+    for (size_t i = 0; i < seen.size(); ++i)
+      seen.set(i, whole.get(placeOf(view, i)));
+    return seen;
+  }
+  static size_t placeOf(const StridedView &view, size_t index) {
+    int64_t rest = static_cast<int64_t>(index), at = view.offset;
+    for (size_t d = view.sizes.size(); d-- > 0; rest /= view.sizes[d])
+      at += rest % view.sizes[d] * view.strides[d];
+    return static_cast<size_t>(at);
+  }
+};
+
+inline Ints anyOrder(size_t rank, Random &random) {
+  Ints order;
+  for (size_t i = 0; i < rank; ++i)
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(random.below(order.size() + 1)), static_cast<int64_t>(i));
+  return order;
+}
+
+/// A view of shape `dims` in a tensor whose shape is `whole` then; the last dimension is side by side, mostly.
+inline StridedView anyView(size_t tensor, const Ints &dims, Random &random, Ints &whole) {
+  const size_t rank = dims.size();
+  Ints order = anyOrder(rank, random), back(rank), sizes(rank), offsets(rank), steps(rank);
+  if (rank > 0 && random.below(4) > 0) {
+    order.erase(std::find(order.begin(), order.end(), static_cast<int64_t>(rank - 1)));
+    order.push_back(static_cast<int64_t>(rank - 1));
+  }
+  whole.resize(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const auto d = static_cast<size_t>(order[i]);
+    back[d] = static_cast<int64_t>(i);
+    sizes[i] = dims[d];
+    steps[i] = d + 1 == rank && random.below(4) > 0 ? 1 : std::vector<int64_t>{1, 2, -1, -2}[random.below(4)];
+    const int64_t extent = (sizes[i] - 1) * std::abs(steps[i]) + 1, before = static_cast<int64_t>(4 * random.below(3));
+    whole[i] = extent + before + static_cast<int64_t>(random.below(2) * 8);
+    offsets[i] = before + (steps[i] < 0 ? extent - 1 : 0);
+  }
+  return StridedView::whole(tensor, whole).sliced(offsets, sizes, steps).transposed(back);
+}
+
+inline SeenCase seenCase(const Case &from, unsigned seed) {
+  Random random(seed);
+  SeenCase made{{"fused", {}, {}, {{"program", encode(from.program)}}}, {}};
+  for (const Value &input : from.inputs) {
+    Ints whole;
+    made.views.push_back(anyView(made.call.inputs.size(), input.type.dims, random, whole));
+    Value value({input.type.dtype, whole});
+    for (size_t i = 0; i < input.size(); ++i)
+      value.set(SeenCase::placeOf(made.views.back(), i), input.get(i));
+    made.call.inputs.push_back(std::move(value));
+  }
+  for (size_t i = 0; i < from.program.results.size(); ++i) {
+    const DType type = from.program.typeOf(from.program.results[i]);
+    const size_t tensor = made.call.inputs.size() + made.call.outputs.size();
+    const Ints order = anyOrder(from.shape.size(), random);
+    Ints whole(order.size()), back(order.size());
+    for (size_t d = 0; d < order.size(); ++d) {
+      whole[d] = from.shape[static_cast<size_t>(order[d])];
+      back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+    }
+    const bool isJoined = !whole.empty() && i + 1 < from.program.results.size() &&
+                          from.program.typeOf(from.program.results[i + 1]) == type && random.below(2) == 0;
+    Ints both = whole;
+    const size_t axis = isJoined ? random.below(whole.size()) : 0;
+    if (isJoined)
+      both[axis] *= 2;
+    for (int64_t half = 0; half <= isJoined; ++half) {
+      Ints offsets(whole.size(), 0);
+      if (isJoined)
+        offsets[axis] = half * whole[axis];
+      made.views.push_back(
+          StridedView::whole(tensor, both).sliced(offsets, whole, Ints(whole.size(), 1)).transposed(back));
+    }
+    made.call.outputs.push_back(Value({type, both}));
+    i += isJoined;
+  }
+  made.call.attributes["views"] = encode(made.views);
+  return made;
 }
 
 /// As many outputs as can be, each over an input of its own.

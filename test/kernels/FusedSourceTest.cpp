@@ -100,6 +100,39 @@ TEST(FusedSource, HasTheBitsOfItsOperations) {
   EXPECT_LT(packed, 3 * kPrograms);
 }
 
+TEST(FusedSource, ThroughViewsHasTheBitsOfItsOperations) {
+  if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "no compiler: " << ZC_CXX;
+  std::string all;
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    Result<FusedSource> source = FusedSource::of(seenCase(randomCase(seed), seed).call.spec());
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    all += source->text(nameOf(seed));
+  }
+  const Compiled compiled(all);
+  size_t packed = 0;
+  for (unsigned seed = 0; seed < kPrograms; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Case random = randomCase(seed);
+    SeenCase seen = seenCase(random, seed);
+    const std::vector<Value> expected = runApart(random, registry(true));
+    std::vector<void *> operands;
+    for (std::vector<Value> *values : {&seen.call.inputs, &seen.call.outputs})
+      for (Value &value : *values)
+        operands.push_back(value.data());
+    Result<FusedSource> source = FusedSource::of(seen.call.spec());
+    ASSERT_TRUE(source.ok());
+    const cuda::FusedArguments arguments = source->arguments(operands.data());
+    packed += arguments.isPacked;
+    const Compiled::Function function = compiled[nameOf(seed)];
+    ASSERT_TRUE(function);
+    function(arguments);
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_TRUE(sameBits(seen.result(random.shape, seen.call.outputs, i), expected[i])) << "result " << i;
+  }
+  EXPECT_GT(packed, kPrograms / 8);
+}
+
 /// Random programs of one result that is a gradient: it alone, and what sums of it are asked.
 struct SumsCase {
   Case random;

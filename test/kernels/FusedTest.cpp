@@ -35,6 +35,49 @@ TEST(FastFused, RandomProgramsHaveTheBitsOfTheirOperations) {
   }
 }
 
+TEST(FastFused, ProgramsThatSeeThroughViewsHaveTheBitsOfThoseThatDoNot) {
+  for (unsigned seed = 0; seed < 600; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Case random = randomCase(seed);
+    const SeenCase seen = seenCase(random, seed);
+    for (bool plain : {true, false})
+      for (int threads : {1, 3}) {
+        const std::vector<Value> expected = must(runOn(registry(plain), fusedCall(random)));
+        Call call = seen.call;
+        call.threads = threads;
+        Result<std::vector<Value>> outputs = runOn(registry(plain), call);
+        ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+        for (size_t i = 0; i < expected.size(); ++i)
+          ASSERT_TRUE(sameBits(seen.result(random.shape, *outputs, i), expected[i]))
+              << "result " << i << (plain ? " plain" : " fast");
+      }
+  }
+}
+
+/// A result over an input, where another input sees the same elements in another order.
+TEST(FastFused, WhatIsSeenInAnotherOrderIsNotOverwritten) {
+  KernelSpec spec;
+  spec.name = "fused";
+  spec.operands.assign(3, {DType::f32, {4, 8}});
+  spec.numInputs = 2;
+  spec.attributes["program"] = Ints{1, 4, 0, 0, 1, 0, 2}; // a sum
+  const StridedView all = StridedView::whole(0, {4, 8}), backwards = all.sliced({3, 0}, {4, 8}, {-1, 1});
+  auto views = [&](StridedView second) {
+    second.tensor = 1;
+    return encode({all, second, StridedView::whole(2, {4, 8})});
+  };
+  spec.attributes["views"] = views(all);
+  EXPECT_TRUE(traitsOf("fused").mayOverwrite(spec, 0, 2));
+  EXPECT_TRUE(traitsOf("fused").mayOverwrite(spec, 1, 2));
+  spec.attributes["views"] = views(backwards);
+  EXPECT_TRUE(traitsOf("fused").mayOverwrite(spec, 0, 2));
+  EXPECT_FALSE(traitsOf("fused").mayOverwrite(spec, 1, 2));
+  spec.inPlace = {{0, 2}, {1, 2}}; // one tensor
+  Status status = registry(false).prepare(spec).status();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().number, 709);
+}
+
 /// Two instructions of which the second alone reads the first, at either operand; zeros, infinities and NaN among the
 /// elements.
 TEST(FastFused, PairsHaveTheBitsOfTheirOperations) {

@@ -77,7 +77,9 @@ const Negative kStepsNegatives[] = {
        micro(p, 1)->mutable_attributes(0)->set_integer(0);
      }},
     {"view_c1_rank", [](Plan &p) { addViewWords(p, {0, 0, int64_t(1) << 62}); }},
-    {"view_c1_negative_stride", [](Plan &p) { seeThrough(p, {{0, 127, {128}, {-1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c2_backwards", [](Plan &p) { seeThrough(p, {{0, 126, {128}, {-1}}, kAll1, kAll2, kLoss}); }},
+    {"view_c2_backwards_wraps", [](Plan &p) { seeThrough(p, {{0, 1, {2}, {INT64_MIN}}, kAll1, kAll2, kLoss}); }},
+    {"view_c3_backwards", [](Plan &p) { seeThrough(p, {{0, 31, {4, 32}, {31, -1}}, kAll1, kAll2, kLoss}); }},
     {"view_c1_negative_size", [](Plan &p) { seeThrough(p, {{0, 0, {-128}, {1}}, kAll1, kAll2, kLoss}); }},
     {"view_c1_an_operand_twice", [](Plan &p) { seeThrough(p, {kAll0, kAll0, kAll1, kAll2, kLoss}); }},
     {"view_c1_not_an_operand", [](Plan &p) { seeThrough(p, {kAll0}); }},

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/raise/Match.h"
+#include "dialects/graph/Gradient.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -50,26 +51,13 @@ struct RaiseRotation : OpRewritePattern<ConcatOp> {
     std::optional<Half> first = halfOf(op.getInputs()[0], axis), second = halfOf(op.getInputs()[1], axis);
     if (!first || !second || first->whole != second->whole || !first->isSecond || second->isSecond)
       return failure();
-    Value swapped = swapHalves(rewriter, op.getLoc(), first->whole, axis);
+    Value swapped = TensorBuilder(rewriter, op.getLoc()).turnParts(first->whole, axis, 2);
     if (!first->isNegative && !second->isNegative) {
       rewriter.replaceOp(op, swapped);
       return success();
     }
     rewriter.replaceOpWithNewOp<MulOp>(op, swapped, signs(rewriter, op, axis, first->isNegative, second->isNegative));
     return success();
-  }
-
-  /// Dimension `axis` as two, of which the slice takes the first backwards.
-  static Value swapHalves(PatternRewriter &rewriter, Location location, Value x, int64_t axis) {
-    llvm::SmallVector<int64_t> apart(dimsOf(x));
-    apart[axis] /= 2;
-    apart.insert(apart.begin() + axis, 2);
-    llvm::SmallVector<int64_t> offsets(apart.size(), 0), strides(apart.size(), 1);
-    offsets[axis] = 1;
-    strides[axis] = -1;
-    Value halves = rewriter.create<ReshapeOp>(location, x, apart);
-    Value swapped = rewriter.create<SliceOp>(location, halves, offsets, apart, strides);
-    return rewriter.create<ReshapeOp>(location, swapped, dimsOf(x));
   }
 
   /// -1 or 1 along dimension `axis`, which broadcasts over the others.

@@ -257,6 +257,20 @@ FusedLoad fusedLoad(DType type) {
   return withFast(type, [&](auto tag) -> FusedLoad { return loadNumbers<TypeOf<decltype(tag)>>; });
 }
 
+template <typename T> void loadRuns(const void *from, const int64_t *starts, int64_t runs, int64_t length, float *y) {
+  for (int64_t run = 0; run < runs; ++run, y += length)
+    loadNumbers<T>(static_cast<const T *>(from) + starts[run], 1, y, length);
+}
+void loadRunsOfBools(const void *from, const int64_t *starts, int64_t runs, int64_t length, float *y) {
+  for (int64_t run = 0; run < runs; ++run, y += length)
+    loadBools(static_cast<const uint8_t *>(from) + starts[run], 1, y, length);
+}
+FusedLoadRuns fusedLoadRuns(DType type) {
+  if (type == DType::boolean)
+    return loadRunsOfBools;
+  return withFast(type, [&](auto tag) -> FusedLoadRuns { return loadRuns<TypeOf<decltype(tag)>>; });
+}
+
 template <typename T> void storeNumbers(const float *x, void *to, int64_t n) {
   T *y = static_cast<T *>(to);
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
@@ -283,6 +297,7 @@ HWY_EXPORT(fusedStep);
 HWY_EXPORT(fusedPair);
 HWY_EXPORT(fusedRounding);
 HWY_EXPORT(fusedLoad);
+HWY_EXPORT(fusedLoadRuns);
 HWY_EXPORT(fusedStore);
 HWY_EXPORT(fillTile);
 
@@ -292,6 +307,7 @@ FusedStep pairOf(FusedCode first, FusedCode second, size_t place) {
 }
 FusedStep roundingOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedRounding)(type); }
 FusedLoad loadOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoad)(type); }
+FusedLoadRuns loadRunsOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoadRuns)(type); }
 FusedStore storeOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedStore)(type); }
 void fillWith(float value, float *y, int64_t n) { HWY_DYNAMIC_DISPATCH(fillTile)(value, y, n); }
 

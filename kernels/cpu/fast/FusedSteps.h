@@ -13,6 +13,8 @@ namespace zc::cpu {
 using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
 /// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
 using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
+/// `runs` of these, each of `length` elements one after the other from element starts[i] on.
+using FusedLoadRuns = void (*)(const void *x, const int64_t *starts, int64_t runs, int64_t length, float *y);
 using FusedStore = void (*)(const float *x, void *y, int64_t n);
 
 /// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
@@ -23,6 +25,7 @@ FusedStep pairOf(FusedCode first, FusedCode second, size_t place);
 /// Rounding alone: of what a plain function gives.
 FusedStep roundingOf(DType type);
 FusedLoad loadOf(DType type);
+FusedLoadRuns loadRunsOf(DType type);
 FusedStore storeOf(DType type);
 void fillWith(float value, float *y, int64_t n);
 

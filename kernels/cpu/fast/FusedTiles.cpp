@@ -5,34 +5,33 @@
 
 namespace zc::cpu {
 
-FusedTiles::FusedTiles(FusedProgram given, const std::vector<TensorType> &types, const Dims &shape, Results over)
+FusedTiles::FusedTiles(FusedProgram given, const std::vector<StridedView> &views, const Dims &shape, Results over)
     : program(std::move(given)) {
-  for (const TensorType &type : types)
-    addInput(type, shape);
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    addInput(views[i], shape);
   for (const FusedInstruction &instruction : program.instructions)
     addInstruction(instruction);
   for (size_t i = 0; i < program.results.size(); ++i)
-    addResult(i, over);
+    addResult(i, views[program.inputs.size() + i], over);
   readThroughRelus();
   pairUp();
   assignTiles();
   findAhead(shape);
 }
 
-void FusedTiles::addInput(const TensorType &type, const Dims &shape) {
-  Walk<2> walk(shape, {rowMajorStrides(shape), broadcastStrides(type.dims, shape)});
-  const bool isScalar = type.numElements() == 1;
+void FusedTiles::addInput(const StridedView &view, const Dims &shape) {
+  const DType type = program.inputs[inputs.size()];
+  Walk<2> walk(shape, {rowMajorStrides(shape), stridesAlong(view, shape)});
+  const bool isScalar = view.numElements() == 1, isInOrder = walk.runStride(1) == 1;
   same.push_back(places.size());
   places.push_back({});
-  if (type.dtype == DType::f32 && !isScalar && walk.numRuns() == 1)
+  if (type == DType::f32 && !isScalar && isInOrder && walk.numRuns() == 1)
     places.back() = {Place::Kind::input, inputs.size()};
-  else if (walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runStride(1) == 1) {
-    if (walk.runLength() <= kTile)
-      places.back().period = walk.runLength();
-    else if (type.dtype == DType::f32)
-      places.back().row = walk.runLength();
-  }
-  inputs.push_back({walk, sizeOf(type.dtype), loadOf(type.dtype), isScalar});
+  else if (isInOrder && walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runLength() <= kTile)
+    places.back().period = walk.runLength();
+  else if (isInOrder && type == DType::f32 && walk.runLength() > kTile)
+    places.back().row = walk.runLength();
+  inputs.push_back({walk, view.offset, sizeOf(type), loadOf(type), loadRunsOf(type), isScalar});
 }
 
 void FusedTiles::addInstruction(const FusedInstruction &instruction) {
@@ -118,14 +117,17 @@ void FusedTiles::pairUp() {
 }
 
 /// A result over an input is written last, or by the last instruction.
-void FusedTiles::addResult(size_t index, Results over) {
+void FusedTiles::addResult(size_t index, const StridedView &view, Results over) {
   const size_t reg = program.results[index];
   const DType type = program.typeOf(reg);
   const bool isLast = reg + 1 == places.size();
-  const bool isDirect = type == DType::f32 && (isLast || !over[index]);
+  std::optional<Walk<2>> walk;
+  if (view.offset != 0 || !view.isContiguous())
+    walk.emplace(view.sizes, std::array<Dims, 2>{rowMajorStrides(view.sizes), view.strides});
+  const bool isDirect = type == DType::f32 && !walk && (isLast || !over[index]);
   if (isDirect)
     places[reg] = {Place::Kind::result, index};
-  outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type)});
+  outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type), view.offset, walk});
 }
 
 FusedTiles::Uses FusedTiles::findUses() const {
@@ -190,26 +192,65 @@ void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
     if (!isFilledOnce(reg))
       continue;
     float *tile = tiles[places[reg].index];
+    const char *x = reg < inputs.size() ? as<char>(operands[reg]) + inputs[reg].offset * inputs[reg].size : nullptr;
     if (const int64_t period = places[reg].period)
       for (int64_t at = 0; at < n + period; at += period)
-        inputs[reg].load(operands[reg], 1, tile + at, std::min(period, n + period - at));
-    else if (reg < inputs.size())
-      inputs[reg].load(operands[reg], 0, tile, n);
+        inputs[reg].load(x, 1, tile + at, std::min(period, n + period - at));
+    else if (x)
+      inputs[reg].load(x, 0, tile, n);
     else
       fillWith(program.instructions[reg - inputs.size()].value, tile, n);
   }
 }
 
-/// Elements [at, at + n) of an input as fp32.
-void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
-  const int64_t length = input.walk.runLength(), stride = input.walk.runStride(1);
+/// Calls fn(first, count) for the pieces that elements [at, at + n) of a result are in the other tensor: side by side
+/// there, or one element for all.
+template <typename Fn> static void forPieces(const Walk<2> &walk, int64_t at, int64_t n, Fn fn) {
+  const int64_t length = walk.runLength(), stride = walk.runStride(1);
   int64_t skip = at % length;
-  input.walk.forRuns(at / length, (at + n + length - 1) / length, [&](const Walk<2>::Offsets &run) {
-    const int64_t count = std::min(length - skip, n);
-    input.load(x + (run[1] + skip * stride) * input.size, stride, y, count);
-    y += count;
+  walk.forRuns(at / length, (at + n + length - 1) / length, [&](const Walk<2>::Offsets &run) {
+    const int64_t count = std::min(length - skip, n), together = stride == 0 || stride == 1 ? count : 1;
+    for (int64_t k = skip; k < skip + count; k += together)
+      fn(run[1] + k * stride, together);
     n -= count;
     skip = 0;
+  });
+}
+
+constexpr int64_t kShortest = 8; ///< elements of a run, of which a tile has as many as fit
+
+/// What is left of a run, whole ones at once, and the beginning of one.
+void FusedTiles::loadShortRuns(const Input &input, const char *x, float *y, int64_t at, int64_t n) {
+  const int64_t length = input.walk.runLength(), skip = at % length;
+  int64_t starts[kTile / kShortest + 2], runs = 0;
+  input.walk.forRuns(at / length, (at + n + length - 1) / length,
+                     [&](const Walk<2>::Offsets &run) { starts[runs++] = run[1]; });
+  const int64_t first = skip == 0 ? 0 : std::min(length - skip, n), whole = (n - first) / length;
+  if (first > 0)
+    input.load(x + (starts[0] + skip) * input.size, 1, y, first);
+  const int64_t begun = first > 0 ? 1 : 0;
+  input.loadRuns(x, starts + begun, whole, length, y + first);
+  if (const int64_t rest = n - first - whole * length)
+    input.load(x + starts[begun + whole] * input.size, 1, y + n - rest, rest);
+}
+
+/// Elements [at, at + n) of an input as fp32.
+void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
+  if (input.walk.runStride(1) == 1 && input.walk.runLength() >= kShortest)
+    return loadShortRuns(input, x + input.offset * input.size, y, at, n);
+  forPieces(input.walk, at, n, [&](int64_t first, int64_t count) {
+    input.load(x + (input.offset + first) * input.size, input.walk.runStride(1), y, count);
+    y += count;
+  });
+}
+
+/// Elements [at, at + n) of a result; `y`: as run's.
+void FusedTiles::storeTile(const Output &output, const float *x, char *y, int64_t begin, int64_t at, int64_t n) const {
+  if (!output.walk)
+    return output.store(x, y + (at - begin) * output.size, n);
+  forPieces(*output.walk, at, n, [&](int64_t first, int64_t count) {
+    output.store(x, y + (output.offset + first) * output.size, count);
+    x += count;
   });
 }
 
@@ -236,7 +277,7 @@ void FusedTiles::findAhead(const Dims &shape) {
 void FusedTiles::askFor(Soon &soon, int64_t parts) const {
   const int64_t part = soon.asked++;
   for (size_t i : ahead) {
-    const char *x = as<char>(soon.operands[i]) + soon.at * inputs[i].size;
+    const char *x = as<char>(soon.operands[i]) + (inputs[i].offset + soon.at) * inputs[i].size;
     const int64_t lines = (soon.n * inputs[i].size + 63) / 64;
     for (int64_t line = lines * part / parts; line < lines * (part + 1) / parts; ++line)
       __builtin_prefetch(x + line * 64);
@@ -277,12 +318,13 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
     const Place &place = places[reg];
     switch (place.kind) {
     case Place::Kind::input:
-      return as<float>(operands[place.index]) + at;
+      return as<float>(operands[place.index]) + inputs[reg].offset + at;
     case Place::Kind::result:
       return as<float>(results[place.index]) + (at - begin);
     case Place::Kind::tile:
       if (isWithinRow(place))
-        return as<float>(operands[reg]) + at % place.row;
+        return as<float>(operands[reg]) + inputs[reg].offset + inputs[reg].walk.startOf(at / place.row, 1) +
+               at % place.row;
     }
     return tiles[place.index] + (place.period ? at % place.period : 0);
   };
@@ -305,7 +347,7 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i].isDirect)
-      outputs[i].store(tiles[places[outputs[i].reg].index], as<char>(results[i]) + (at - begin) * outputs[i].size, n);
+      storeTile(outputs[i], tiles[places[outputs[i].reg].index], as<char>(results[i]), begin, at, n);
 }
 
 } // namespace zc::cpu

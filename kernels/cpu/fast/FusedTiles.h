@@ -3,18 +3,21 @@
 // What the kernel `fused` runs over whole tensors, and other kernels over what they are about to read (Prologue.h):
 // each instruction is a loop of vectors over a tile of fp32 in the first cache, with the functions that the kernels of
 // single operations have; two instructions that round nothing, of which one alone reads the other, are often one loop.
-// What is fp32 and of the results' shape is read, and written, where it is. Inputs that are broadcast are written out
-// tile by tile; scalars, constants and short rows that repeat once for each run.
+// What is fp32 and of the results' shape is read, and written, where it is. Inputs that are broadcast, or seen through
+// views, are written out tile by tile, but where a tile lies in one run of them; scalars, constants and short rows that
+// repeat once for each run. Results that are seen through views are made in tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "kernels/Prologue.h"
+#include "kernels/Views.h"
 #include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/Strided.h"
 #include "kernels/cpu/fast/FusedSteps.h"
 
 #include <bitset>
+#include <optional>
 
 namespace zc::cpu {
 
@@ -30,14 +33,15 @@ public:
   /// Results, by their places.
   using Results = std::bitset<kFusedResults>;
 
-  /// `over`: which results may lie over inputs.
-  FusedTiles(FusedProgram program, const std::vector<TensorType> &inputs, const Dims &shape, Results over);
+  /// `views`: of the program's inputs, then results, all of shape `shape`. `over`: which results may lie over inputs.
+  FusedTiles(FusedProgram program, const std::vector<StridedView> &views, const Dims &shape, Results over);
   explicit FusedTiles(const Prologue &prologue)
-      : FusedTiles(prologue.program, prologue.inputs, prologue.result.dims, {}) {}
+      : FusedTiles(prologue.program, prologue.views(), prologue.result.dims, {}) {}
 
-  /// Elements [begin, end) of the results, in row-major order: inputs[i] points at the whole of input i, results[i] at
-  /// element `begin` of result i.
+  /// Elements [begin, end) of the results, in row-major order: inputs[i] points at the whole of the tensor that input i
+  /// is of, results[i] likewise, or where it is all of that in order at its element `begin`.
   void run(void *const *inputs, void *const *results, int64_t begin, int64_t end) const;
+  bool isInOrder(size_t result) const { return !outputs[result].walk; }
 
 private:
   /// Where a register's elements are while a tile is computed.
@@ -45,12 +49,14 @@ private:
     enum class Kind { tile, input, result } kind = Kind::tile; ///< input, result: an fp32 tensor of the results' shape
     size_t index = 0;
     int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
-    int64_t row = 0;    ///< of a longer one: a tile that lies within one is read where the row is
+    int64_t row = 0;    ///< of a long run in fp32: a tile that lies within one is read where the run is
   };
   struct Input {
-    Walk<2> walk; ///< result, input
+    Walk<2> walk;   ///< result, input
+    int64_t offset; ///< of its first element
     int64_t size;
     FusedLoad load;
+    FusedLoadRuns loadRuns;
     bool isScalar;
   };
   struct Step {
@@ -66,6 +72,8 @@ private:
     FusedStore store;
     bool isDirect; ///< computed where it is
     int64_t size;
+    int64_t offset;              ///< of its first element
+    std::optional<Walk<2>> walk; ///< result, tensor; nothing: in order
   };
   /// The steps that need a register first and last: its own, and those that read it.
   struct Uses {
@@ -78,9 +86,9 @@ private:
   };
   using Tiles = float (*)[kTile];
 
-  void addInput(const TensorType &type, const Dims &shape);
+  void addInput(const StridedView &view, const Dims &shape);
   void addInstruction(const FusedInstruction &instruction);
-  void addResult(size_t index, Results over);
+  void addResult(size_t index, const StridedView &view, Results over);
   bool isRelu(size_t reg) const;
   void readThroughRelus();
   void pairUp();
@@ -91,6 +99,8 @@ private:
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
+  static void loadShortRuns(const Input &input, const char *x, float *y, int64_t at, int64_t n);
+  void storeTile(const Output &output, const float *x, char *y, int64_t begin, int64_t at, int64_t n) const;
   void askFor(Soon &soon, int64_t parts) const;
   void runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const;
   static void runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n);

@@ -88,27 +88,29 @@ void storeAs(DType type, float value, void *y, int64_t i) {
   });
 }
 
-/// Element `at` of a tensor of shape `dims` in one that is broadcast to it.
-int64_t offsetAt(int64_t at, const Dims &dims, const Dims &strides) {
-  int64_t offset = 0;
-  for (size_t i = dims.size(); i-- > 0; at /= dims[i])
-    offset += at % dims[i] * strides[i];
+/// Where element `at` of what is seen is.
+int64_t offsetAt(int64_t at, const StridedView &view) {
+  int64_t offset = view.offset;
+  for (size_t i = view.sizes.size(); i-- > 0; at /= view.sizes[i])
+    offset += at % view.sizes[i] * view.strides[i];
   return offset;
 }
 
 Prepared prepareFused(const KernelSpec &spec) {
-  Result<FusedProgram> read = readFused(spec);
+  Result<SeenSpec> seen = throughViews(spec);
+  ZC_RETURN_IF_ERROR(seen.status());
+  Result<FusedProgram> read = readFused(seen->spec);
   ZC_RETURN_IF_ERROR(read.status());
-  const TensorType &result = spec.operands.back();
-  const size_t numInputs = spec.numInputs;
-  const std::vector<TensorType> inputs(spec.operands.begin(),
-                                       spec.operands.begin() + static_cast<std::ptrdiff_t>(numInputs));
-  return makeKernel([=, n = result.numElements(), plain = PlainProgram(*read, inputs, result.dims),
+  const TensorType &result = seen->spec.operands.back();
+  return makeKernel([n = result.numElements(), plain = PlainProgram(*read, seen->views, result.dims),
+                     results = std::vector<StridedView>(
+                         seen->views.begin() + static_cast<std::ptrdiff_t>(spec.numInputs), seen->views.end()),
                      program = std::move(*read)](void *const *operands, const StepContext &) {
     for (int64_t at = 0; at < n; ++at) {
       const PlainProgram::Registers registers = plain.run(operands, at);
-      for (size_t i = 0; i < program.results.size(); ++i)
-        storeAs(program.typeOf(program.results[i]), registers[program.results[i]], operands[numInputs + i], at);
+      for (size_t i = 0; i < results.size(); ++i)
+        storeAs(program.typeOf(program.results[i]), registers[program.results[i]], operands[results[i].tensor],
+                offsetAt(at, results[i]));
     }
   });
 }
@@ -117,17 +119,17 @@ Prepared prepareFused(const KernelSpec &spec) {
 
 FusedPlain fusedPlain(FusedCode code) { return kPlain[static_cast<size_t>(code)]; }
 
-PlainProgram::PlainProgram(FusedProgram given, const std::vector<TensorType> &inputs, Dims dims)
-    : program(std::move(given)), shape(std::move(dims)) {
-  for (const TensorType &input : inputs)
-    strides.push_back(broadcastStrides(input.dims, shape));
+PlainProgram::PlainProgram(FusedProgram given, const std::vector<StridedView> &views, const Dims &shape)
+    : program(std::move(given)) {
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    inputs.push_back({views[i].tensor, views[i].offset, shape, stridesAlong(views[i], shape)});
 }
 
-PlainProgram::Registers PlainProgram::run(void *const *inputs, int64_t at) const {
+PlainProgram::Registers PlainProgram::run(void *const *operands, int64_t at) const {
   Registers registers{};
-  for (size_t i = 0; i < strides.size(); ++i)
-    registers[i] = loadAs(program.inputs[i], inputs[i], offsetAt(at, shape, strides[i]));
-  size_t to = strides.size();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    registers[i] = loadAs(program.inputs[i], operands[i], offsetAt(at, inputs[i]));
+  size_t to = inputs.size();
   for (const FusedInstruction &instruction : program.instructions) {
     auto from = [&](size_t i) { return registers[instruction.from[i]]; };
     registers[to++] = instruction.code == FusedCode::constant
@@ -137,6 +139,8 @@ PlainProgram::Registers PlainProgram::run(void *const *inputs, int64_t at) const
   return registers;
 }
 
-void addFused(KernelRegistry &registry) { registry.add("fused", prepareFused, elementwise().withAnyOutput()); }
+void addFused(KernelRegistry &registry) {
+  registry.add("fused", prepareFused, elementwise().withAnyOutput().throughViews());
+}
 
 } // namespace zc::cpu

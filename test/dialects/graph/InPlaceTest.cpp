@@ -63,6 +63,7 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
       %s = graph.matmul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
       %m = graph.add %a, %g : (tensor<4x4xf32>, tensor<f32>) -> tensor<4x4xf32>
       %f:2 = graph.fused %a, %b {program = array<i64: 2, 4, 0, 0, 1, 6, 0, 0, 1, 0, 2, 3>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+      %v = graph.fused %a, %b {program = array<i64: 1, 4, 0, 0, 1, 0, 2>, views = #graph.views<[<0 + 12 [4, 4] by [-4, 1]>, <1 + 0 [4, 4] by [4, 1]>, <2 + 0 [4, 4] by [4, 1]>] -> [tensor<4x4xf32>]>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
       graph.return
     })",
                                                         &context);
@@ -78,7 +79,8 @@ TEST(InPlace, WhatOperationsSayThemselvesTheirKernelsAllow) {
         overwrites += op.mayOverwrite(i, r);
       }
   });
-  EXPECT_EQ(overwrites, 7); // any of the program's two results over any of its two operands
+  EXPECT_EQ(overwrites,
+            8); // any of a program's two results over any of its two operands; over one that is not seen backwards
   const TensorType type{DType::f32, {4}};
   const KernelSpec program{"fused", {type, type, type, type}, 2, {}};
   EXPECT_TRUE(traitsOf("fused").mayOverwrite(program, 0, 3));
