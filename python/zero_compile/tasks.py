@@ -70,10 +70,17 @@ def task_of(fields, asked):
     named = fields.get("architectures")
     architecture = str(named[0]) if isinstance(named, list) and named else ""
     meant = [task for task, (_, _, endings) in TASKS.items() if architecture.endswith(endings)]
+    meant = meant or [task for task in TASKS if architecture and makes(task, architecture)]
     for task in meant if len(meant) < 2 else [task for task in meant if builds(task, fields["model_type"])] + meant:
         return task
     raise ZeroError(USAGE, "the configuration names no architecture that tells the task",
                     help="give --task: " + ", ".join(TASKS))
+
+
+def makes(task, architecture):
+    """Is it a class that transformers makes for the task, whatever its name ends in?"""
+    auto = getattr(need("transformers", "a Hugging Face model"), TASKS[task][0])
+    return any(architecture == name for names in auto._model_mapping._model_mapping.values() for name in ((names,) if isinstance(names, str) else names))
 
 
 def builds(task, model_type):

@@ -52,6 +52,14 @@ def next_tokens():
         expect(abs(got - want) < 1e-5 * want, f"{name}: {got} instead of {want}")
 
 
+def classes_of_any_name():
+    """An architecture whose name ends in no task's word has the task that transformers makes it for."""
+    fields = dict(model_type="bert-generation", architectures=["BertGenerationDecoder"])
+    expect(tasks.task_of(fields, None) == "causal-lm", tasks.task_of(fields, None))
+    with raises(2, "names no architecture that tells the task"):
+        tasks.task_of({**fields, "architectures": ["BertGenerationEncoder"]}, None)
+
+
 def labels_of_rows():
     """One label is a regression, as in transformers; several may be one, or each of its own."""
     squares = lambda logits, labels: functional.mse_loss(logits.squeeze(-1), labels)
@@ -145,5 +153,5 @@ def nothing_to_learn():
                             loss=lambda model, batch: functional.cross_entropy(model(batch["x"]), batch["y"]))
 
 
-suite.run([(f.__name__, f) for f in (next_tokens, labels_of_rows, code_of_its_own, files_beside, nothing_to_learn)])
+suite.run([(f.__name__, f) for f in (next_tokens, classes_of_any_name, labels_of_rows, code_of_its_own, files_beside, nothing_to_learn)])
 suite.finish()
