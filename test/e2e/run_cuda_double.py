@@ -48,6 +48,13 @@ def few_shapes():
     return told[1]
 
 
+def over():
+    """Results over operands have the bits of those beside them, operands side by side as tests on a GPU have them."""
+    code, said = kernels("Elementwise*:Optimizer*")
+    if code:
+        raise Case(f"exit code {code}: {said[-2000:]}")
+
+
 def beside():
     """What a kernel writes beside its results is found."""
     code, said = kernels("Optimizer*:Norm*")
@@ -128,7 +135,7 @@ def without(library, package):
 
 
 stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
-suite.run([("kernels on few shapes", few_shapes), ("kernels that write beside their results", beside),
+suite.run([("kernels on few shapes", few_shapes), ("kernels over their operands", over), ("kernels that write beside their results", beside),
            ("products that GPUs were asked for", asked_before), ("products of rounded factors", rounds_factors)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (

@@ -277,6 +277,13 @@ TEST(FusedSource, OnAGpuHasTheBitsOfItsKernels) {
     ASSERT_TRUE(outputs.ok()) << outputs.error().message;
     for (size_t i = 0; i < expected.size(); ++i)
       ASSERT_TRUE(sameBits((*outputs)[i], expected[i])) << "result " << i << ", over inputs";
+    if (seed % 3 != 0) // each is a source more to compile
+      continue;
+    const SeenCase seen = seenCase(random, seed);
+    outputs = runOn(blockRegistry(), seen.call);
+    ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_TRUE(sameBits(seen.result(random.shape, *outputs, i), expected[i])) << "result " << i << ", through views";
   }
 }
 

@@ -87,13 +87,17 @@ public:
     for (Piece &piece : pieces) {
       std::vector<char> now(piece.bytes.size());
       ZC_RETURN_IF_ERROR(gpu().device->read(now.data(), piece.first, now.size()));
-      for (size_t i : piece.operands) {
-        const auto at = static_cast<size_t>(there[i] - piece.first);
-        if (isWritten(i) && i < spec.operands.size())
+      auto forWritten = [&](auto fn) {
+        for (size_t i : piece.operands)
+          if (isWritten(i))
+            fn(i, static_cast<size_t>(there[i] - piece.first));
+      };
+      forWritten([&](size_t i, size_t at) {
+        if (i < spec.operands.size())
           std::memcpy(host[i], now.data() + at, sizes[i]);
-        if (isWritten(i)) // the rest must be what it was
-          std::memcpy(now.data() + at, piece.bytes.data() + at, sizes[i]);
-      }
+      });
+      // The rest must be what it was. Behind all of them: one may stand over another.
+      forWritten([&](size_t i, size_t at) { std::memcpy(now.data() + at, piece.bytes.data() + at, sizes[i]); });
       if (now != piece.bytes)
         return tellTouched(piece, now);
     }
