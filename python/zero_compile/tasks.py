@@ -70,8 +70,8 @@ def task_of(fields, asked):
     named = fields.get("architectures")
     architecture = str(named[0]) if isinstance(named, list) and named else ""
     meant = [task for task, (_, _, endings) in TASKS.items() if architecture.endswith(endings)]
-    meant = meant or [task for task in TASKS if architecture and makes(task, architecture)]
-    for task in meant if len(meant) < 2 else [task for task in meant if builds(task, fields["model_type"])] + meant:
+    known = [task for task in meant if builds(task, fields["model_type"])] or [task for task in TASKS if architecture and makes(task, architecture)]
+    for task in known + meant:
         return task
     raise ZeroError(USAGE, "the configuration names no architecture that tells the task",
                     help="give --task: " + ", ".join(TASKS))

@@ -56,8 +56,10 @@ def classes_of_any_name():
     """An architecture whose name ends in no task's word has the task that transformers makes it for."""
     fields = dict(model_type="bert-generation", architectures=["BertGenerationDecoder"])
     expect(tasks.task_of(fields, None) == "causal-lm", tasks.task_of(fields, None))
+    fields = dict(model_type="flaubert", architectures=["FlaubertWithLMHeadModel"])  # ends as if it were causal
+    expect(tasks.task_of(fields, None) == "masked-lm", tasks.task_of(fields, None))
     with raises(2, "names no architecture that tells the task"):
-        tasks.task_of({**fields, "architectures": ["BertGenerationEncoder"]}, None)
+        tasks.task_of({**fields, "architectures": ["FlaubertModel"]}, None)
 
 
 def labels_of_rows():
