@@ -40,6 +40,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addPointConv(registry); // over oneDNN's
   registry.implementedBy({Implementation::Kind::own, {}, {}});
+  cpu::addConvColumns(registry);
   cpu::addFastDepthwiseLast(registry);
   cpu::addTiledMatmul(registry);
   cpu::addOrderedMatmul(registry);

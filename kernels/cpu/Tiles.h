@@ -145,6 +145,22 @@ template <typename Pieces> int64_t tileBytes(const Pieces &pieces) {
 /// some CPUs.
 int64_t convAllowance(const ConvShape &s, bool isWeightGrad);
 
+/// The gradient of a weight as one product (fast/ConvColumns.cpp): of [channels, places] by [places, columns], in
+/// blocks of columns.
+struct ConvColumns {
+  /// Are windows larger than the image, and not too many? With AVX-512 oneDNN has a kernel for that: then only where it
+  /// rearranges more than it multiplies.
+  static bool serves(const ConvShape &s, bool hasAvx512);
+  int64_t places, columns; ///< windows of all images; channels and taps
+  int64_t width, parts;    ///< columns of a block, and blocks
+  int64_t grads;           ///< fp32 elements of the left factor, in tiles of rows
+  int64_t floats;          ///< a thread's, of a block, of a panel in its own type and of the sums of a tile's rows
+  int64_t offsets;         ///< a thread's, of a panel's columns in an image
+  explicit ConvColumns(const ConvShape &s);
+  int tiles() const { return tilesFor(Workspace::bytesOf<float>(floats), parts); }
+  int64_t bytes(const ConvShape &s) const;
+};
+
 //===-- others ---------------------------------------------------------------===//
 
 /// fp32 elements of a thread's part of dScale, and of dBias: whole cache lines.

@@ -72,6 +72,10 @@ void CallMemory::close() { open = nullptr; }
 
 CallMemory::~CallMemory() { close(); }
 
+CallMemory::Pause::Pause() : before(open) { open = nullptr; }
+
+CallMemory::Pause::~Pause() { open = static_cast<Block *>(before); }
+
 void *CallMemory::take(size_t bytes) {
   if (!open || bytes > kBytes)
     return nullptr;

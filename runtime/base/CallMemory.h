@@ -25,6 +25,18 @@ public:
   static void openForGood();
   static void close();
 
+  /// Around a call within it of which something may be kept: a block that is full of such serves nobody.
+  class Pause {
+  public:
+    Pause();
+    ~Pause();
+    Pause(const Pause &) = delete;
+    Pause &operator=(const Pause &) = delete;
+
+  private:
+    void *before;
+  };
+
   static constexpr size_t kBytes = 8 << 10; ///< of a thread
 
   // For operator new and delete. `take` is null where no call is open on this thread, or its block is full: malloc is

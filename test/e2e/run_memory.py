@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The planned peak is the peak: what a run has resident, beyond what a one-layer model of its kind has, is at most what its
-arenas have, times 1.01 and 32 MiB, for threads and for processes as ranks. A steady step of a ResNet, and of
-a language model whose head and loss are one operation, allocates nothing (its products by OpenBLAS: oneDNN's sgemm asks for what it packs
-factors into at each call, 5 MB of a thread at most). Attention's memory is linear in a sequence's positions."""
+arenas have, times 1.01 and 32 MiB, for threads and for processes as ranks. A steady step allocates nothing: of a ResNet, by oneDNN's
+AVX2 too, and of a language model whose head and loss are one operation (its products by OpenBLAS: oneDNN's sgemm asks for what it
+packs factors into at each call, 5 MB of a thread at most). Attention's memory is linear in a sequence's positions."""
 import os, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -80,12 +80,12 @@ def by_openblas(plan, threads):
     return path
 
 
-def steady_step(name, small, steps, threads, precision):
-    """Calls of malloc and its kin, of all threads, while steps from the third on run."""
+def steady_step(name, small, steps, threads, precision, isa="DEFAULT"):
+    """Calls of malloc and its kin, of all threads, while steps from the third on run. `isa`: the best that oneDNN may use."""
     counter = next(suite.bin.parent.rglob("libcount_malloc.so"), None)
     if counter is None:
         raise Case("libcount_malloc.so is not built")
-    path, run = model(name, small), f"steady-{name}{threads}-{precision}"
+    path, run = model(name, small), f"steady-{model(name, small).stem}{threads}-{precision}-{isa}"
     plan = suite.dir / f"{run}.plan"
     suite.tool("zero-compile", path, "--precision", precision, "-o", plan)
     products = by_openblas(plan, threads) if (name, precision) == ("head", "fp32") else "none"
@@ -93,7 +93,7 @@ def steady_step(name, small, steps, threads, precision):
                "--no-final", "--products", products, "--out", suite.dir / run]
     for control, expected in (({}, 0), ({"ZC_COUNT_ITSELF": "1"}, steps - 2)):
         done = subprocess.run([*map(str, command), "--overwrite"], check=True, capture_output=True,
-                              env={**os.environ, **core_type(), "LD_PRELOAD": str(counter), **control})
+                              env={**os.environ, **core_type(), "ONEDNN_MAX_CPU_ISA": isa, "LD_PRELOAD": str(counter), **control})
         calls = json.loads(done.stdout.splitlines()[-1])["steady_allocations"]
         if calls != expected:
             raise Case(f"{steps - 2} steps allocate {calls} times, of which {expected} are the counter's")
@@ -126,5 +126,10 @@ for name, small, steps in (("resnet", True, 62), ("head", False, 17)):
         for precision in ("fp32", "bf16"):
             cases.append((f"a steady step of {name} in {precision}, {threads} threads",
                           lambda run=(name, small, steps, threads, precision): steady_step(*run)))
+# All four stages: the last one's filters are larger than its images.
+for isa in ("DEFAULT", "AVX2"):
+    for precision in ("fp32", "bf16"):
+        cases.append((f"a steady step of resnet's four stages in {precision}, oneDNN's best {isa}",
+                      lambda run=("resnet", False, 6, 2, precision, isa): steady_step(*run)))
 suite.run(cases)
 suite.finish()

@@ -1,6 +1,7 @@
 // Convolutions, pools and batch norm: corners of the plain kernels (the rest is compared with ONNX's own examples and
 // by finite differences), and each fast kernel against its plain version.
 #include "kernels/FusedProgram.h"
+#include "kernels/Workspace.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "test/kernels/FastTest.h"
 
@@ -139,7 +140,12 @@ std::vector<ConvCase> convCases() {
       // and with a weight that is larger than both activations
       {{2, 40, 3}, {72, 40, 1}, {2, 72, 3}, conv({1}, {1}, {0}, {0}, 1), true},
       {{3, 96, 1, 1}, {20, 96, 1, 1}, {3, 20, 1, 1}, conv({1, 1}, {1, 1}, {0, 0}, {0, 0}, 1), true},
-      {{2, 24, 2, 2}, {48, 24, 1, 1}, {2, 48, 1, 1}, conv({2, 2}, {1, 1}, {0, 0}, {0, 0}, 1)}};
+      {{2, 24, 2, 2}, {48, 24, 1, 1}, {2, 48, 1, 1}, conv({2, 2}, {1, 1}, {0, 0}, {0, 0}, 1)},
+      // windows larger than the image
+      {{3, 21, 2, 2}, {37, 21, 3, 3}, {3, 37, 2, 2}, conv({1, 1}, {1, 1}, {1, 1}, {1, 1}, 1), true},
+      {{5, 40, 3}, {9, 40, 5}, {5, 9, 2}, conv({2}, {1}, {2}, {2}, 1)},
+      {{2, 6, 2, 9}, {8, 6, 3, 5}, {2, 8, 2, 7}, conv({1, 1}, {1, 2}, {1, 3}, {1, 3}, 1)},
+      {{2, 32, 2, 2}, {32, 16, 3, 3}, {2, 32, 2, 2}, conv({1, 1}, {1, 1}, {1, 1}, {1, 1}, 2)}};
 }
 
 TEST(Fast, convolutions) {
@@ -162,6 +168,35 @@ TEST(Fast, convolutions) {
       expectSameChannelsLast(back, {0, back.inputs.size()}, 1e-5);
       expectSameChannelsLast(weight, {0, 1}, 2e-5);
     }
+}
+
+/// The gradient of a weight whose windows are larger than the image.
+Call smallImageGrad(DType type, int64_t images, int64_t in, int64_t out) {
+  Call call{"conv_weight_grad",
+            {random(type, {images, 2, 2, in}, 1), random(type, {images, 1, 1, out}, 2)},
+            {Value({type, {out, in, 3, 3}})}};
+  call.attributes = with(with(windows({2, 2}, {1, 1}, {1, 1}), "high", Ints{1, 1}), "groups", int64_t{1});
+  call.attributes["kernel"] = Ints{3, 3};
+  call.attributes["channels_last"] = kOne;
+  return call;
+}
+
+TEST(Fast, gradientsOfFiltersLargerThanTheImageAreOneProduct) {
+  auto methodOf = [](const Call &call) {
+    auto prepared = registry(false).prepare(call.spec());
+    return prepared.ok() ? (*prepared)->method() : prepared.error().message;
+  };
+  const std::string product = "as a product of columns";
+  const Call large = smallImageGrad(DType::f32, 8, 256, 128);
+  EXPECT_EQ(methodOf(large), product);
+  EXPECT_EQ(methodOf(smallImageGrad(DType::f32, 8, 16, 16)) == product, !cpu::hasAvx512());
+  EXPECT_EQ(methodOf(smallImageGrad(DType::f32, 129, 256, 128)) == product, !cpu::hasAvx512());
+  EXPECT_NE(methodOf(smallImageGrad(DType::f32, 4097, 8, 8)), product); // one sum of all
+  expectFastMatches(large, 2e-5, Bits::always);
+  for (DType type : {DType::bf16, DType::f16})
+    expectFastMatches(smallImageGrad(type, 9, 230, 150), 2e-5, Bits::always);
+  // No larger than what it is made of: factors and sums, and not all that oneDNN may ask for.
+  EXPECT_LT(workspaceBytes(large.spec(), Target::cpu), int64_t{1} << 20);
 }
 
 TEST(Fast, aConvolutionThatIsPlainLoopsSaysSo) {

@@ -61,7 +61,9 @@ std::vector<Case> rowCases(DType t, int64_t a, int64_t b) {
 std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
   const TensorType plane{t, {1, 1, a, b}}, index{DType::i64, plane.dims}, image{t, {1, a, b, 1}};
   const TensorType filters{t, {a, a, 1, 1}}, each{t, {a, 1, 1, 1}}, norm{t, {a, b, b}}, channel{t, {b}};
-  const TensorType stat{DType::f32, {b}};
+  const TensorType stat{DType::f32, {b}}, point{t, {1, a, 1, 1}}, points{t, {1, b, 1, 1}}, beyond{t, {b, a, 3, 3}};
+  const Attributes padded{
+      {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}, {"low", Ints{1, 1}}, {"high", Ints{1, 1}}};
   const Attributes conv = windows({"low", "high"}), depthwise = windows({"low", "high"}, {{"groups", a}});
   std::vector<Case> cases;
   for (bool isLast : {false, true}) {
@@ -83,7 +85,8 @@ std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
   cases.insert(cases.end(), {{"conv", 2, {image, filters, image}, conv},
                              {"conv", 2, {image, each, image}, depthwise},
                              {"conv_transpose", 2, {image, filters, image}, conv},
-                             {"conv_weight_grad", 2, {image, image, filters}, conv}});
+                             {"conv_weight_grad", 2, {image, image, filters}, conv},
+                             {"conv_weight_grad", 2, {point, points, beyond}, padded}});
   return cases;
 }
 

@@ -210,6 +210,22 @@ TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
 }
 
 /// As a convolution does that multiplies matrices for each image: it has objects of its own meanwhile.
+TEST(CallMemory, ServesNothingDuringAPause) {
+  {
+    CallMemory::Pause pause;
+  }
+  EXPECT_EQ(CallMemory::take(64), nullptr); // none was open before either
+  CallMemory open;
+  void *before = CallMemory::take(64);
+  {
+    CallMemory::Pause pause;
+    EXPECT_EQ(CallMemory::take(64), nullptr);
+    EXPECT_TRUE(CallMemory::give(before));
+  }
+  EXPECT_EQ(CallMemory::take(64), before);
+  EXPECT_TRUE(CallMemory::give(before));
+}
+
 TEST(CallMemory, ServesAnyNumberOfObjectsOneAfterTheOther) {
   CallMemory open;
   void *outer = CallMemory::take(64), *first = nullptr;

@@ -101,6 +101,7 @@ void addFastIndex(KernelRegistry &registry);
 void addFastMetrics(KernelRegistry &registry);
 void addFastConv(KernelRegistry &registry);
 void addPointConv(KernelRegistry &registry);
+void addConvColumns(KernelRegistry &registry);
 void addFastDepthwiseLast(KernelRegistry &registry);
 void addFastPool(KernelRegistry &registry);
 void addFastPoolLast(KernelRegistry &registry);

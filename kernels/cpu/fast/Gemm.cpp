@@ -1,4 +1,5 @@
 #include "kernels/cpu/fast/Gemm.h"
+#include "runtime/base/CallMemory.h"
 
 #include <algorithm>
 #include <array>
@@ -79,6 +80,8 @@ void byOpenblas(const Product &p) {
 }
 
 void byDnnl(const Product &p) {
+  // Kernels that it generates and keeps, whenever a product is the first of its kind.
+  CallMemory::Pause pause;
   dnnl_sgemm(p.transA ? 'T' : 'N', p.transB ? 'T' : 'N', p.m, p.n, p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c,
              p.ldc);
 }
