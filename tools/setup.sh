@@ -23,7 +23,7 @@ packages=(
   # ranks as processes, over several machines; iproute2 makes the cluster of test/cluster
   openmpi-bin libopenmpi-dev iproute2
   # tests
-  libgtest-dev libbenchmark-dev
+  libgtest-dev libbenchmark-dev valgrind
 )
 
 die() {
