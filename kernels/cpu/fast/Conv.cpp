@@ -381,6 +381,13 @@ Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s, std::string 
     note = "is computed by plain loops: oneDNN takes up to three dimensions, and no negative padding";
     return nullptr;
   }
+  // oneDNN counts in 32 bits, some of it in products of these.
+  auto isFar = [](int64_t amount) { return amount > int64_t(1) << 20; };
+  for (const Dims *amounts : {&w.strides, &w.dilations, &w.low, &s.high})
+    if (std::any_of(amounts->begin(), amounts->end(), isFar)) {
+      note = "is computed by plain loops: oneDNN takes no strides, dilations or padding of more than a million";
+      return nullptr;
+    }
   return makeSomehow(make, spec, s, note);
 }
 
