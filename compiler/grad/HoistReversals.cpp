@@ -28,10 +28,8 @@ public:
     SmallVector<SliceOp> turns(program.getBlock().getOps<SliceOp>());
     int64_t hoisted = 0;
     for (SliceOp turn : turns)
-      while (SliceOp next = turn ? hoist(turn) : SliceOp()) {
-        turn = next;
+      while ((turn = hoist(turn)))
         ++hoisted;
-      }
     return hoisted;
   }
 

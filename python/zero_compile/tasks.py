@@ -77,16 +77,20 @@ def task_of(fields, asked):
                     help="give --task: " + ", ".join(TASKS))
 
 
+def classes_for(task):
+    """Transformers' table for the task: configuration to class."""
+    return getattr(need("transformers", "a Hugging Face model"), TASKS[task][0])._model_mapping
+
+
 def makes(task, architecture):
     """Is it a class that transformers makes for the task, whatever its name ends in?"""
-    auto = getattr(need("transformers", "a Hugging Face model"), TASKS[task][0])
-    return any(architecture == name for names in auto._model_mapping._model_mapping.values() for name in ((names,) if isinstance(names, str) else names))
+    names = classes_for(task)._model_mapping.values()
+    return any(architecture == name for some in names for name in ((some,) if isinstance(some, str) else some))
 
 
 def builds(task, model_type):
     """Does transformers' class for the task know models of this type?"""
-    auto = getattr(need("transformers", "a Hugging Face model"), TASKS[task][0])
-    return any(config.model_type == model_type for config in auto._model_mapping.keys())
+    return any(config.model_type == model_type for config in classes_for(task).keys())
 
 
 def load(path, task=None, seed=0, trust_code=False, dropout=True, notes=print):

@@ -1,6 +1,9 @@
 """How compiling grows: CPU seconds of the process (not the clock: other work beside it counts little) and the memory it takes. Of twice the
 layers, instructions, where valgrind is installed: seconds grow faster as soon as a model leaves a cache that others have a share of."""
-import os, re, shutil, subprocess, sys
+import os, subprocess, sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from instructions import can_count, instructions
 
 CASES = (  # name, model, flags, limit in CPU seconds, limit in MB
     ("chain of a million nodes", ("chain", "--nodes", "999999"), (), 5, 1500),
@@ -39,18 +42,12 @@ def compiled(bench, path, plan, flags):
     return used
 
 
-def instructions(bench, path, plan, flags):
-    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={os.devnull}", os.path.join(bench.BIN, "zero-compile"), path, "-o", plan, *flags]
-    done = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True)
-    return int(re.search(r"I +refs: +([\d,]+)", done.stderr)[1].replace(",", ""))
-
-
 def grow(bench, name, flags):
     plan, flags = os.path.join(bench.folder, "scale.plan"), ("--zero-stage", "3", "--world-size", "4", *flags)
     gpts = [model(bench, "gpt", *f"--seed 0 --layers {layers} --hidden 64 --heads 2 --vocab 256 --seq 16 --batch 2".split()) for layers in (200, 400)]
     seconds, counts = [compiled(bench, gpt, plan, flags).ru_utime for gpt in gpts], []
-    if shutil.which("valgrind"):
-        counts = [instructions(bench, gpt, plan, flags) for gpt in gpts]
+    if can_count():
+        counts = [instructions([os.path.join(bench.BIN, "zero-compile"), gpt, "-o", plan, *flags]) for gpt in gpts]
         bench.emit(f"scale: 400 {name}", round(counts[1] / 1e9, 2), "G instructions")
         bench.emit(f"scale: 400 {name} / 200", round(counts[1] / counts[0], 3), "x instructions", limit=MOST_GROWTH)
     bench.emit(f"scale: 400 {name}", round(seconds[1], 2), "CPU s")

@@ -2,10 +2,11 @@
 """Compiling takes work in proportion to the model: instructions, which valgrind counts and no other program on the machine changes. Between
 100 and 200 layers there are twice as many as between 50 and 100, and what any compilation begins with is in neither. A scan of all
 operations for each of them shows long before it takes most of the time: at 2.08, when it is a twentieth of 200 layers' work."""
-import os, pathlib, re, shutil, subprocess, sys
+import pathlib, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Skip, Suite
+from instructions import can_count, instructions
 
 suite = Suite(__doc__)
 LAYERS, MOST = (50, 100, 200), 2.08
@@ -41,19 +42,10 @@ def model(layers):
     return suite.once(path.name, make)
 
 
-def instructions(layers, flags):
-    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={os.devnull}", suite.bin / "zero-compile", model(layers), *flags.split(), "-o", "-"]
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
-    count = re.search(r"I +refs: +([\d,]+)", done.stderr)
-    if done.returncode or not count:
-        raise Case(f"exit code {done.returncode}: {done.stderr[-1500:]}")
-    return int(count[1].replace(",", ""))
-
-
 def grows(flags):
-    if not shutil.which("valgrind"):
+    if not can_count():
         raise Skip("valgrind is not installed")
-    few, some, many = (instructions(layers, flags) for layers in LAYERS)
+    few, some, many = (instructions([suite.bin / "zero-compile", model(layers), *flags.split(), "-o", "-"]) for layers in LAYERS)
     growth = (many - some) / (some - few)
     if growth > MOST:
         raise Case(f"{few}, {some}, {many} instructions of {LAYERS} layers: {growth:.3f} times as many more")

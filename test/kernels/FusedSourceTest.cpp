@@ -58,16 +58,18 @@ private:
 
 constexpr unsigned kPrograms = 150, kSums = 60;
 
+/// Of each seed's call.
+template <typename Fn> std::string sourcesOf(Fn callOf) {
+  std::string all;
+  for (unsigned seed = 0; seed < kPrograms; ++seed)
+    all += must(FusedSource::of(callOf(seed).spec())).text(nameOf(seed));
+  return all;
+}
+
 TEST(FusedSource, HasTheBitsOfItsOperations) {
   if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
     GTEST_SKIP() << "no compiler: " << ZC_CXX;
-  std::string all;
-  for (unsigned seed = 0; seed < kPrograms; ++seed) {
-    Result<FusedSource> source = FusedSource::of(fusedCall(randomCase(seed)).spec());
-    ASSERT_TRUE(source.ok()) << source.error().message;
-    all += source->text(nameOf(seed));
-  }
-  const Compiled compiled(all);
+  const Compiled compiled(sourcesOf([](unsigned seed) { return fusedCall(randomCase(seed)); }));
   size_t packed = 0;
   for (unsigned seed = 0; seed < kPrograms; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -103,13 +105,7 @@ TEST(FusedSource, HasTheBitsOfItsOperations) {
 TEST(FusedSource, ThroughViewsHasTheBitsOfItsOperations) {
   if (std::system((std::string(ZC_CXX) + " --version > /dev/null 2>&1").c_str()) != 0)
     GTEST_SKIP() << "no compiler: " << ZC_CXX;
-  std::string all;
-  for (unsigned seed = 0; seed < kPrograms; ++seed) {
-    Result<FusedSource> source = FusedSource::of(seenCase(randomCase(seed), seed).call.spec());
-    ASSERT_TRUE(source.ok()) << source.error().message;
-    all += source->text(nameOf(seed));
-  }
-  const Compiled compiled(all);
+  const Compiled compiled(sourcesOf([](unsigned seed) { return seenCase(randomCase(seed), seed).call; }));
   size_t packed = 0;
   for (unsigned seed = 0; seed < kPrograms; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

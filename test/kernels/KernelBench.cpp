@@ -165,31 +165,22 @@ void addPrograms(std::vector<Case> &result, const std::string &label, int64_t ro
   result.push_back({"add" + label, "add", {x, x}, {x}, {}, 0});
 }
 
-/// A rotary embedding of 12 heads of 64: halves read where they are, in the linear layer's layout and in attention's
-/// (of which the result is in the other); and of a copy that has them in the other order.
+/// A rotary embedding of 12 heads of 64: halves read where the linear layer has them; and of a copy that has them in
+/// the other order.
 void addRotary(std::vector<Case> &result) {
   const int64_t batch = 4, tokens = 256, heads = 12;
   const std::map<std::string, Attribute> program = {
       {"program", Ints{4, 6, 0, 0, 1, 6, 0, 2, 3, 6, 0, 6, 4, 4, 0, 5, 7, 0, 8}}};
-  const TensorType x = f32({batch, tokens, heads, 2, 32}), sign = f32({2, 32});
-  for (bool isByToken : {true, false}) {
-    const TensorType angle = isByToken ? f32({tokens, 1, 2, 32}) : f32({tokens, 2, 32});
-    const Ints halves = {heads * tokens * 64, isByToken ? heads * 64 : 64, isByToken ? 64 : heads * 64, 32, 1};
-    const StridedView seen{0, 0, isByToken ? x.dims : Ints{batch, heads, tokens, 2, 32}, halves};
-    StridedView other = seen;
-    other.tensor = 2;
-    other.offset = 32;
-    other.strides[3] = -32;
-    std::map<std::string, Attribute> views = program;
-    views["views"] = encode({seen, StridedView::whole(1, angle.dims), other, StridedView::whole(3, sign.dims),
-                             StridedView::whole(4, angle.dims), StridedView::whole(5, seen.sizes)});
-    result.push_back({std::string("fused_rotary/") + (isByToken ? "tokens" : "heads"),
-                      "fused",
-                      {x, angle, x, sign, angle},
-                      {f32(seen.sizes)},
-                      views,
-                      0});
-  }
+  const TensorType x = f32({batch, tokens, heads, 2, 32}), sign = f32({2, 32}), half = f32({tokens, 2, 32});
+  const StridedView seen{0, 0, {batch, heads, tokens, 2, 32}, {heads * tokens * 64, 64, heads * 64, 32, 1}};
+  StridedView other = seen;
+  other.tensor = 2;
+  other.offset = 32;
+  other.strides[3] = -32;
+  std::map<std::string, Attribute> views = program;
+  views["views"] = encode({seen, StridedView::whole(1, half.dims), other, StridedView::whole(3, sign.dims),
+                           StridedView::whole(4, half.dims), StridedView::whole(5, seen.sizes)});
+  result.push_back({"fused_rotary/heads", "fused", {x, half, x, sign, half}, {f32(seen.sizes)}, views, 0});
   const TensorType head = f32({batch, heads, tokens, 64}), angle = f32({tokens, 64});
   result.push_back({"fused_rotary/copies", "fused", {head, angle, head, f32({64}), angle}, {head}, program, 0});
 }

@@ -209,7 +209,6 @@ TEST(CallMemory, WhatOutlivesItsCallIsLeftAlone) {
   }
 }
 
-/// As a convolution does that multiplies matrices for each image: it has objects of its own meanwhile.
 TEST(CallMemory, ServesNothingDuringAPause) {
   {
     CallMemory::Pause pause;
@@ -226,6 +225,7 @@ TEST(CallMemory, ServesNothingDuringAPause) {
   EXPECT_TRUE(CallMemory::give(before));
 }
 
+/// As a convolution does that multiplies matrices for each image: it has objects of its own meanwhile.
 TEST(CallMemory, ServesAnyNumberOfObjectsOneAfterTheOther) {
   CallMemory open;
   void *outer = CallMemory::take(64), *first = nullptr;
