@@ -126,6 +126,13 @@ int64_t StridedView::numElements() const {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }
 
+int64_t StridedView::at(int64_t index) const {
+  int64_t place = offset;
+  for (size_t d = sizes.size(); d-- > 0; index /= sizes[d])
+    place += index % sizes[d] * strides[d];
+  return place;
+}
+
 bool StridedView::isAllOf(const std::vector<int64_t> &shape) const {
   return offset == 0 && isContiguous() && numElements() == whole(tensor, shape).numElements();
 }

@@ -26,6 +26,8 @@ struct StridedView {
   /// All of a tensor of this shape.
   static StridedView whole(size_t tensor, const std::vector<int64_t> &shape);
   int64_t numElements() const;
+  /// Where element `index` of it, row major, is in its tensor.
+  int64_t at(int64_t index) const;
   /// Do its elements follow each other, row major?
   bool isContiguous() const;
   /// Is element i of it element i of a tensor of this shape?

@@ -171,10 +171,7 @@ struct SeenCase {
     return seen;
   }
   static size_t placeOf(const StridedView &view, size_t index) {
-    int64_t rest = static_cast<int64_t>(index), at = view.offset;
-    for (size_t d = view.sizes.size(); d-- > 0; rest /= view.sizes[d])
-      at += rest % view.sizes[d] * view.strides[d];
-    return static_cast<size_t>(at);
+    return static_cast<size_t>(view.at(static_cast<int64_t>(index)));
   }
 };
 

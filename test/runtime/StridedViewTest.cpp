@@ -73,6 +73,8 @@ TEST(StridedView, isWhatTheOperationsMake) {
         view = view.sliced(offsets, sizes, strides);
       }
       EXPECT_EQ(elementsOf(view), expected);
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_EQ(view.at(static_cast<int64_t>(i)), expected[i]);
     }
   }
 }

@@ -88,14 +88,6 @@ void storeAs(DType type, float value, void *y, int64_t i) {
   });
 }
 
-/// Where element `at` of what is seen is.
-int64_t offsetAt(int64_t at, const StridedView &view) {
-  int64_t offset = view.offset;
-  for (size_t i = view.sizes.size(); i-- > 0; at /= view.sizes[i])
-    offset += at % view.sizes[i] * view.strides[i];
-  return offset;
-}
-
 Prepared prepareFused(const KernelSpec &spec) {
   Result<SeenSpec> seen = throughViews(spec);
   ZC_RETURN_IF_ERROR(seen.status());
@@ -110,7 +102,7 @@ Prepared prepareFused(const KernelSpec &spec) {
       const PlainProgram::Registers registers = plain.run(operands, at);
       for (size_t i = 0; i < results.size(); ++i)
         storeAs(program.typeOf(program.results[i]), registers[program.results[i]], operands[results[i].tensor],
-                offsetAt(at, results[i]));
+                results[i].at(at));
     }
   });
 }
@@ -128,7 +120,7 @@ PlainProgram::PlainProgram(FusedProgram given, const std::vector<StridedView> &v
 PlainProgram::Registers PlainProgram::run(void *const *operands, int64_t at) const {
   Registers registers{};
   for (size_t i = 0; i < inputs.size(); ++i)
-    registers[i] = loadAs(program.inputs[i], operands[i], offsetAt(at, inputs[i]));
+    registers[i] = loadAs(program.inputs[i], operands[i], inputs[i].at(at));
   size_t to = inputs.size();
   for (const FusedInstruction &instruction : program.instructions) {
     auto from = [&](size_t i) { return registers[instruction.from[i]]; };
