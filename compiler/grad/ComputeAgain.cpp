@@ -59,6 +59,8 @@ private:
   const bool isSaved;       ///< only for the group: behind the border nobody else reads it
   bool hasFunction = false; ///< among `ops`: one, and only so that nothing is saved for it: silu of a gated layer
   bool findMakers(Value operand);
+  /// The group's, then.
+  SmallVector<Value> inputs() const;
   bool isLessToRead() const;
   bool canReadInstead(Operation *user) const;
 };
@@ -102,12 +104,21 @@ bool Again::findMakers(Value operand) {
   return true;
 }
 
+SmallVector<Value> Again::inputs() const {
+  SmallVector<Value> all(more.begin(), more.end());
+  llvm::copy_if(group.inputs, std::back_inserter(all), [&](Value input) { return input != value; });
+  if (instead)
+    all.push_back(instead);
+  return all;
+}
+
 bool Again::isLessToRead() const {
   size_t registers = group.registers() + more.size();
   for (Operation *op : ops)
-    registers += 1 + static_cast<size_t>(llvm::count_if(
-                         op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
-  if (group.inputs.size() + more.size() > kFusedInputs || registers > kFusedRegisters ||
+    registers += registersOf(*table.of(op).instruction) +
+                 static_cast<size_t>(llvm::count_if(
+                     op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
+  if (group.inputs.size() + more.size() > kFusedInputs || registers > kFusedRegisters || !group.giveShape(inputs()) ||
       llvm::any_of(ops, [&](Operation *op) { return table.readsWhatChanges(op, group.place); }))
     return false;
   if (isSaved && (!instead || table.lastUseOf(viewedValue(instead)) >= group.place))
@@ -138,7 +149,14 @@ bool computeOneAgain(const FusionTable &table, FusedGroup &group) {
     Again again(table, group, input);
     if (!again.isWorthIt())
       continue;
-    group.again.insert(again.ops.begin(), again.ops.end());
+    for (Operation *op : again.ops) {
+      if (!group.again.insert(op))
+        continue;
+      group.instructions += registersOf(*table.of(op).instruction);
+      for (Value operand : op->getOperands())
+        if (immediateOf(operand))
+          group.constants.insert(operand);
+    }
     group.inputs.remove(input);
     group.inputs.insert(again.more.begin(), again.more.end());
     if (again.instead)

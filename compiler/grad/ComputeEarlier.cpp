@@ -39,6 +39,12 @@ private:
     return found == moved.end() ? table.placeOf(op) : found->second;
   }
 
+  /// The block's own order is made anew after each move.
+  bool isBefore(Operation *a, Operation *b) const {
+    const size_t first = placeOf(a), second = placeOf(b);
+    return first != second ? first < second : a->isBeforeInBlock(b);
+  }
+
   /// What the operation could stand behind; null where it stands well.
   Operation *placeFor(size_t at) {
     Operation *op = table[at].op;
@@ -46,7 +52,7 @@ private:
       return nullptr;
     Operation *last = table[at].isBehind ? backward : nullptr;
     for (Value operand : op->getOperands())
-      if (Operation *maker = operand.getDefiningOp(); maker && (!last || last->isBeforeInBlock(maker)))
+      if (Operation *maker = operand.getDefiningOp(); maker && (!last || isBefore(last, maker)))
         last = maker;
     const bool isChain = last && table.of(last).instruction;
     return isChain && isApart(placeOf(last), at) && keepsNoMore(at) ? last : nullptr;

@@ -1,6 +1,8 @@
 //===- ExpandDropout.cpp - attention that drops, as plain operations -----------------------===//
 #include "compiler/grad/Passes.h"
 #include "dialects/graph/Gradient.h"
+#include "dialects/graph/KernelSpec.h"
+#include "kernels/cuda/Workspace.h"
 
 #include <limits>
 
@@ -14,30 +16,32 @@ namespace zc {
 
 namespace {
 
-/// softmax(scale Q K^T + mask)
+/// softmax(scores + mask)
 Value buildProbabilities(TensorBuilder &on, AttentionOp op) {
   const int64_t heads = shapeOf(op.getQuery())[1];
-  Value scores = on.make<MatmulOp>(op.getQuery(), repeatHeads(on, op.getKey(), heads), Value(), /*transLhs=*/false,
-                                   /*transRhs=*/true);
+  Value scores =
+      scaledScores(on, op,
+                   on.make<MatmulOp>(op.getQuery(), repeatHeads(on, op.getKey(), heads), Value(), /*transLhs=*/false,
+                                     /*transRhs=*/true));
   const Value lowest = on.scalar(-std::numeric_limits<double>::infinity(), scores);
-  if (double scale = op.getScale().convertToDouble(); scale != 1)
-    scores = on.scale(scores, scale);
   if (Value mask = op.getMask()) {
     if (!isa<FloatType>(elementOf(mask)))
       scores = on.select(mask, scores, lowest);
     else
       scores = on.add(scores, elementOf(mask) == elementOf(scores) ? mask : on.make<CastOp>(mask, elementOf(scores)));
   }
-  if (ArrayRef<int64_t> shape = shapeOf(scores); op.getCausal())
-    scores = on.select(laterKeys(on, op.getContext(), shape[2], shape[3]), lowest, scores);
+  if (Value hidden = keysOutOfPlace(on, op))
+    scores = on.select(hidden, lowest, scores);
   return on.make<SoftmaxOp>(scores, uint64_t(3), /*zeroMasked=*/true);
 }
 
-struct ExpandDropout : impl::ExpandDropoutBase<ExpandDropout> {
+struct ExpandDropout : StagePass<impl::ExpandDropoutBase<ExpandDropout>, GradStage> {
+  using StagePass::StagePass;
+
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       for (auto op : llvm::to_vector(program.getOps<AttentionOp>())) {
-        if (!op.getDropout() || !op.getLse().use_empty())
+        if (!op.getDropout() || !op.getLse().use_empty() || isFastAsItIs(op))
           continue;
         OpBuilder builder(op);
         TensorBuilder on(builder, op.getLoc());
@@ -49,7 +53,21 @@ struct ExpandDropout : impl::ExpandDropoutBase<ExpandDropout> {
         ++expanded;
       }
   }
+
+private:
+  bool isFastAsItIs(AttentionOp op) const {
+    if (options.target != Target::cuda || options.modelRanks > 1)
+      return false;
+    FailureOr<KernelSpec> spec = toKernelSpec(op);
+    if (failed(spec))
+      return false;
+    Result<cpu::AttentionShape> shape = cpu::readAttention(*spec);
+    return shape.ok() && cuda::isOnTensorCores(*shape);
+  }
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createExpandDropout(const GradStage &options) { return std::make_unique<ExpandDropout>(options); }
+
 } // namespace zc

@@ -55,6 +55,9 @@ std::optional<StridedView> back(Operation *op, const StridedView &view) {
   return view.transposed(inverse);
 }
 
+/// A view of nothing may begin behind the last element.
+bool isEmpty(Value value) { return tensorOf(value).getNumElements() == 0; }
+
 /// The operations that rename `base` to `value`.
 SmallVector<Operation *> chainBetween(Value base, Value value) {
   SmallVector<Operation *> ops;
@@ -118,6 +121,8 @@ private:
   /// What the operand can be read from, behind one copy or more, the furthest first.
   static SmallVector<Source> findSources(OpOperand &operand) {
     SmallVector<Source> sources;
+    if (isEmpty(operand.get()))
+      return sources;
     auto strided = cast<Strided>(operand.getOwner());
     for (Value base = operand.get(); isRename(base.getDefiningOp());) {
       Operation *op = base.getDefiningOp();
@@ -219,6 +224,8 @@ private:
   }
 
   std::optional<Place> findPlace(OpResult result) const {
+    if (isEmpty(result))
+      return std::nullopt;
     SmallVector<Alike, 2> renames;
     SmallVector<Operation *> ops;
     SmallVector<Value> values = {result};
@@ -256,7 +263,7 @@ private:
       auto *found = llvm::find_if(places, [&](auto &entry) { return entry.second.whole == part; });
       auto isAlone = [](const Alike &alike) { return alike.size() == 1; };
       auto result = found == places.end() ? dyn_cast<OpResult>(part) : found->first;
-      if (!result || result.getOwner() != op || !part.hasOneUse() || !result.hasOneUse() ||
+      if (!result || isEmpty(part) || result.getOwner() != op || !part.hasOneUse() || !result.hasOneUse() ||
           (found != places.end() && !llvm::all_of(found->second.renames, isAlone)))
         return;
       auto view = viewBack(chainBetween(result, part), all.sliced(offsets, shapeIn(part), ones));

@@ -18,6 +18,13 @@ bool FusedGroup::isWorthIt() const {
   return members.size() > 1 || !again.empty() || (!isInto && llvm::any_of(root->getOperands(), isWritten));
 }
 
+bool FusedGroup::giveShape(ArrayRef<Value> values) const {
+  std::optional<Shape> all = Shape();
+  for (Value value : values)
+    all = all ? broadcastShapes(*all, shapeOf(value)) : std::nullopt;
+  return !isInto || (all && ArrayRef<int64_t>(*all) == shape);
+}
+
 namespace {
 
 class Grower {
@@ -162,7 +169,7 @@ bool Grower::keepsNoMore(size_t at, bool inner) {
 
 /// Is it a program that a kernel takes, with the candidate?
 bool Grower::fits(Operation *candidate, bool inner) {
-  SmallVector<Value, 4> more; // inputs
+  SmallVector<Value, kFusedInputs + 3> more; // inputs
   size_t constants = group.constants.size(), results = group.results.size();
   for (auto [i, operand] : llvm::enumerate(candidate->getOperands())) {
     const bool isRepeated = llvm::is_contained(candidate->getOperands().take_front(i), operand);
@@ -177,9 +184,11 @@ bool Grower::fits(Operation *candidate, bool inner) {
   const bool computes = !isa<ExpandOp>(candidate), returns = computes && !inner;
   const size_t registers = computes ? registersOf(*table.of(candidate).instruction) : 0;
   results += returns;
-  const size_t inputs = group.inputs.size() + more.size() - group.inputs.contains(made);
-  return inputs <= kFusedInputs && results <= kFusedResults &&
-         inputs + constants + group.instructions + registers <= kFusedRegisters;
+  for (Value input : group.inputs)
+    if (input != made)
+      more.push_back(input);
+  return more.size() <= kFusedInputs && results <= kFusedResults &&
+         more.size() + constants + group.instructions + registers <= kFusedRegisters && group.giveShape(more);
 }
 
 } // namespace

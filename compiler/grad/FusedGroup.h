@@ -32,11 +32,13 @@ struct FusedGroup {
   /// Places of what makes the members' operands and may be in programs, the last first.
   llvm::SmallVector<size_t> makers;
   llvm::SmallSetVector<mlir::Value, kFusedInputs + 1> inputs; ///< made by no member, no immediates
-  llvm::SmallPtrSet<mlir::Value, 8> constants;
+  llvm::SmallPtrSet<mlir::Value, 8> constants;                ///< that they read
   llvm::SmallVector<mlir::Value, kFusedResults + 1> results;
-  size_t instructions = 0; ///< registers of what the members compute
+  size_t instructions = 0; ///< registers of what they compute
 
-  size_t registers() const { return inputs.size() + constants.size() + instructions + again.size(); }
+  size_t registers() const { return inputs.size() + constants.size() + instructions; }
+  /// Of a program that a kernel takes, which has the shape that its inputs broadcast to: would `values` be such inputs?
+  bool giveShape(llvm::ArrayRef<mlir::Value> values) const;
   /// Does the program, or the root beside it, read `value`?
   bool reads(mlir::Value value) const {
     return inputs.contains(value) || (isInto && llvm::is_contained(root->getOperands().drop_front(), value));

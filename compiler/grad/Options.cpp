@@ -39,9 +39,8 @@ static void listModel(GradOptions &o, OptionList &list) {
            "auto: chains of convolutions, norms and pools compute on channels-last tensors where that saves "
            "rearranging; nchw: all in the model's order");
   list.add("views", o.views,
-           "on: attention reads queries, keys and values, and writes what it computes, inside of the tensors that "
-           "linear layers make and take, without copies that slice, transpose and concatenate, with the same bits; "
-           "off: each tensor by itself");
+           "on: attention and fused programs read and write inside of the tensors that linear layers make and take, "
+           "without copies that slice, transpose and concatenate, with the same bits; off: each tensor by itself");
 }
 
 static void listUpdate(GradOptions &o, OptionList &list) {

@@ -29,6 +29,7 @@ inline bool staysWhole(mlir::Value weight, const GradStage &options) {
 std::unique_ptr<mlir::Pass> createConvertPrecision(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createDifferentiate(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createLossMean(const GradStage &options = {});
+std::unique_ptr<mlir::Pass> createExpandDropout(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createRepeatKeys(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createShardTensors(const GradStage &options = {});
 std::unique_ptr<mlir::Pass> createFuseHead(const GradStage &options = {});

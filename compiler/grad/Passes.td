@@ -33,8 +33,8 @@ def ExpandDropout : Pass<"expand-dropout", "::mlir::ModuleOp"> {
   let summary = "attention that drops probabilities becomes plain operations";
   let description = [{
     In: a forward program. Out: in place of each graph.attention with `dropout` its products, softmax and graph.dropout, which draws
-    the same numbers. Before shard-tensors: numbers are counted by the index in the whole, of which an attention on some
-    of the heads knows nothing.
+    the same numbers. Under `kernels-of=cuda` and without a model axis those of 16 bits stay, which tensor cores compute in one operation.
+    Before shard-tensors: numbers are counted by the index in the whole, of which an attention on some of the heads knows nothing.
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %v {scale = 1.0 : f64, dropout = 0.1 : f64, dropout_id = 3 : i64} : ...
@@ -45,6 +45,8 @@ def ExpandDropout : Pass<"expand-dropout", "::mlir::ModuleOp"> {
     %y = graph.matmul %d, %v : ...
     ```
   }];
+  let dependentDialects = ["::zc::graph::GraphDialect"];
+  let constructor = "::zc::createExpandDropout()";
   let statistics = [Statistic<"expanded", "expanded", "attentions that became plain operations">];
 }
 

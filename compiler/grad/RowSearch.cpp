@@ -65,12 +65,12 @@ public:
 
   /// Nothing, and `why` not, where the sum is not cut so.
   std::optional<RowClass> run(AllReduceOp sum, TensorCut cut, std::string &why) {
-    if (!join(sum, sum->getNumOperands(), cut, why))
+    if (!joinAll(sum, sum->getNumOperands(), cut, why))
       return std::nullopt;
     while (!work.empty()) {
       Value value = work.pop_back_val();
       for (OpOperand &use : value.getUses())
-        if (!join(use.getOwner(), use.getOperandNumber(), values[value], border))
+        if (!joinAll(use.getOwner(), use.getOperandNumber(), values[value], border))
           gathered.insert(value);
     }
     price();
@@ -78,6 +78,16 @@ public:
   }
 
 private:
+  /// With all that makes its operands, whether or not it joins itself.
+  bool joinAll(Operation *op, unsigned index, TensorCut cut, std::string &reason) {
+    const bool isJoined = join(op, index, cut, reason);
+    while (!needed.empty()) { // as deep as a program is long
+      auto [value, there] = needed.pop_back_val();
+      need(value, there);
+    }
+    return isJoined;
+  }
+
   bool join(Operation *op, unsigned index, TensorCut cut, std::string &reason) {
     if (auto known = result.operations.find(op); known != result.operations.end()) {
       const OpCut &own = known->second;
@@ -94,9 +104,9 @@ private:
     for (auto [value, there] : llvm::zip(op->getResults(), own->results))
       if (there && values.insert({value, *there}).second)
         work.push_back(value);
-    for (auto [operand, there] : llvm::zip(op->getOperands(), own->operands))
-      if (there)
-        need(operand, *there);
+    for (size_t i = op->getNumOperands(); i-- > 0;)
+      if (const std::optional<TensorCut> &there = own->operands[i])
+        needed.push_back({op->getOperand(static_cast<unsigned>(i)), *there});
     return true;
   }
 
@@ -139,6 +149,7 @@ private:
   std::string border; ///< why it ends where it does; nobody asks
   DenseMap<Value, TensorCut> values;
   SmallVector<Value> work;
+  SmallVector<std::pair<Value, TensorCut>> needed; ///< the first of an operation's operands is the last
   llvm::SetVector<Value> gathered, sliced; ///< what leaves the class, and what enters it
 };
 

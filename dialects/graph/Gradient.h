@@ -59,8 +59,10 @@ private:
 
 /// [B, Hk, L, D] with every head repeated for the queries that share it: [B, H, L, D].
 mlir::Value repeatHeads(TensorBuilder &on, mlir::Value value, int64_t heads);
-/// [queries, keys], bool: what `causal` masks.
-mlir::Value laterKeys(TensorBuilder &on, mlir::MLIRContext *context, int64_t queries, int64_t keys);
+/// Scores, of products of queries and keys, before they are masked.
+mlir::Value scaledScores(TensorBuilder &on, AttentionOp op, mlir::Value products);
+/// [queries, keys], bool: what `causal` and `window` mask. Null where they mask nothing.
+mlir::Value keysOutOfPlace(TensorBuilder &on, AttentionOp op);
 
 /// Emits gradient ops at the location of the forward op: a gradient is what stands behind graph.backward.
 class GradientBuilder : public TensorBuilder {

@@ -105,19 +105,19 @@ ZC_GRADIENT(RmsNormOp) {
 static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
   Value lse = op.getLse(), query = op.getQuery();
   ArrayRef<int64_t> q = shapeOf(query);
-  int64_t heads = q[1], queries = q[2], keys = shapeOf(op.getKey())[2];
+  int64_t heads = q[1], queries = q[2];
   Type element = elementOf(lse);
   auto wide = [&](Value value) { return elementOf(value) == element ? value : on.make<CastOp>(value, element); };
   auto product = [&](Value lhs, Value rhs) {
     return on.make<MatmulOp>(wide(lhs), wide(repeatHeads(on, rhs, heads)), Value(), false, /*transRhs=*/true);
   };
-  Value scores = on.add(on.scale(product(query, op.getKey()), op.getScale().convertToDouble()), wide(op.getMask()));
+  Value scores = on.add(scaledScores(on, op, product(query, op.getKey())), wide(op.getMask()));
   Value rows = on.reshape(lse, {q[0], heads, queries, 1});
-  Value hidden = on.make<EqualOp>(rows, on.scalar(-std::numeric_limits<double>::infinity(), lse)); // no key is seen
-  Value p = on.make<ExpOp>(on.sub(scores, on.select(hidden, on.scalar(0, lse), rows)));
-  p = on.select(hidden, on.scalar(0, lse), p);
-  if (op.getCausal())
-    p = on.select(laterKeys(on, op.getContext(), queries, keys), on.scalar(0, lse), p);
+  Value unseeing = on.make<EqualOp>(rows, on.scalar(-std::numeric_limits<double>::infinity(), lse));
+  Value p = on.make<ExpOp>(on.sub(scores, on.select(unseeing, on.scalar(0, lse), rows)));
+  p = on.select(unseeing, on.scalar(0, lse), p);
+  if (Value hidden = keysOutOfPlace(on, op))
+    p = on.select(hidden, on.scalar(0, lse), p);
   Value inner = on.reduceSum(on.mul(wide(g), wide(op.getResult())), {3}, /*keepdims=*/true);
   Value slopes = product(g, op.getValue());
   if (op.getDropout())
@@ -142,8 +142,8 @@ ZC_GRADIENT(AttentionOp) {
     return success();
   auto grad =
       on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(), getMask(),
-                                 getScaleAttr(), getCausalAttr(), getDropoutAttr(), getDropoutIdAttr(),
-                                 isMaskJoined ? builder.getUnitAttr() : UnitAttr(), ViewsAttr());
+                                 getScaleAttr(), getCausalAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(),
+                                 getDropoutIdAttr(), isMaskJoined ? builder.getUnitAttr() : UnitAttr(), ViewsAttr());
   llvm::copy(grad->getResults(), operandGrads.begin());
   if (Type element = isMaskJoined ? elementOf(getMask()) : Type(); element && elementOf(operandGrads[3]) != element)
     operandGrads[3] = on.make<CastOp>(operandGrads[3], element);

@@ -2,18 +2,32 @@
 #include "dialects/graph/Gradient.h"
 #include "dialects/graph/View.h"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace mlir;
 using namespace zc::graph;
 
-/// Checks query, key, value and mask (or null) and dropout; gives the shape of the result, [B, H, S, Dv].
-template <typename Adaptor>
-static FailureOr<Shape> checkAttention(const Infer &infer, Adaptor adaptor, RankedTensorType query,
-                                       RankedTensorType key, RankedTensorType value, RankedTensorType mask) {
-  std::optional<APFloat> dropout = adaptor.getDropout();
+/// Checks what is no tensor.
+template <typename Adaptor> static LogicalResult checkNumbers(const Infer &infer, Adaptor adaptor) {
+  std::optional<APFloat> dropout = adaptor.getDropout(), softcap = adaptor.getSoftcap();
   if (dropout.has_value() != adaptor.getDropoutId().has_value())
     return infer.error("[attention_c10] dropout and dropout_id do not stand together");
   if (double ratio = dropout ? dropout->convertToDouble() : 0; dropout && !(ratio > 0 && ratio < 1))
     return infer.error("[attention_c10] dropout " + Twine(std::to_string(ratio)) + " is outside (0, 1)");
+  if (std::optional<int64_t> window = adaptor.getWindow(); window && *window < 1)
+    return infer.error("[attention_c11] a window of " + Twine(*window) + " keys");
+  if (double cap = softcap ? softcap->convertToDouble() : 1; !(cap > 0 && std::isfinite(cap)))
+    return infer.error("[attention_c12] a softcap of " + Twine(std::to_string(cap)));
+  return success();
+}
+
+/// Checks query, key, value and mask (or null), and numbers; gives the shape of the result, [B, H, S, Dv].
+template <typename Adaptor>
+static FailureOr<Shape> checkAttention(const Infer &infer, Adaptor adaptor, RankedTensorType query,
+                                       RankedTensorType key, RankedTensorType value, RankedTensorType mask) {
+  if (failed(checkNumbers(infer, adaptor)))
+    return failure();
   ArrayRef<int64_t> q = query.getShape(), k = key.getShape(), v = value.getShape();
   if (q.size() != 4 || k.size() != 4 || v.size() != 4)
     return infer.error("[attention_c1] ranks " + Twine(q.size()) + ", " + Twine(k.size()) + ", " + Twine(v.size()) +
@@ -117,17 +131,21 @@ bool AttentionGradOp::takesView(unsigned index, const zc::StridedView &view) {
 
 //===-- cost -------------------------------------------------------------------===//
 
-/// Multiply-adds of the full score matrix; half of them under `causal`. The query is operand `query`.
-static double attentionFlops(Operation *op, unsigned query, bool causal, double products) {
+/// Multiply-adds of `products` of the scores that are not masked by their positions, about: half of them under
+/// `causal`, those of a window. The query is operand `query`.
+template <typename Op> static double attentionFlops(Op op, unsigned query, double products) {
   ArrayRef<int64_t> q = seenShape(op, query), k = seenShape(op, query + 1), v = seenShape(op, query + 2);
-  double scores = double(q[0]) * q[1] * q[2] * k[2];
-  return products * scores * (q[3] + v[3]) * (causal ? 0.5 : 1.0);
+  const double causal = op.getCausal() ? 0.5 : 1.0;
+  double keys = double(k[2]) * causal;
+  if (std::optional<int64_t> window = op.getWindow())
+    keys = std::min(keys, 2.0 * double(*window) * causal);
+  return products * q[0] * q[1] * q[2] * keys * (q[3] + v[3]);
 }
 
-double AttentionOp::getFlops() { return attentionFlops(*this, 0, getCausal(), 2); }
+double AttentionOp::getFlops() { return attentionFlops(*this, 0, 2); }
 
 // Five products where forward has two: the scores again, dV, dP, dQ, dK.
-double AttentionGradOp::getFlops() { return attentionFlops(*this, 1, getCausal(), 5); }
+double AttentionGradOp::getFlops() { return attentionFlops(*this, 1, 5); }
 
 // What is dropped is drawn anew.
 bool AttentionOp::dependsOnMicroStep() { return getDropout().has_value(); }
@@ -144,11 +162,27 @@ Value zc::graph::repeatHeads(TensorBuilder &on, Value value, int64_t heads) {
                     {shape[0], heads, shape[2], shape[3]});
 }
 
-Value zc::graph::laterKeys(TensorBuilder &on, MLIRContext *context, int64_t queries, int64_t keys) {
+Value zc::graph::scaledScores(TensorBuilder &on, AttentionOp op, Value products) {
+  const double scale = op.getScale().convertToDouble();
+  if (!op.getSoftcap())
+    return scale == 1 ? products : on.scale(products, scale);
+  const double cap = op.getSoftcap()->convertToDouble();
+  return on.scale(on.make<TanhOp>(on.scale(products, scale / cap)), cap);
+}
+
+Value zc::graph::keysOutOfPlace(TensorBuilder &on, AttentionOp op) {
+  const int64_t queries = shapeOf(op.getQuery())[2], keys = shapeOf(op.getKey())[2];
+  MLIRContext *context = op.getContext();
+  /// start, start + 1, ...
   auto positions = [&](int64_t count, int64_t start, ArrayRef<int64_t> shape) {
     Type type = RankedTensorType::get({count}, IntegerType::get(context, 64));
     auto number = [&](double value) { return FloatAttr::get(Float64Type::get(context), value); };
     return on.reshape(on.make<IotaOp>(TypeAttr::get(type), number(double(start)), number(1)), shape);
   };
-  return on.less(positions(queries, keys - queries, {queries, 1}), positions(keys, 0, {1, keys}));
+  const Value key = positions(keys, 0, {1, keys});
+  auto query = [&](int64_t later) { return positions(queries, keys - queries + later, {queries, 1}); };
+  const std::optional<int64_t> window = op.getWindow();
+  const Value before = window ? on.less(key, query(1 - *window)) : Value();
+  const Value after = op.getCausal() ? on.less(query(0), key) : window ? on.less(query(*window - 1), key) : Value();
+  return before && after ? on.make<OrOp>(before, after) : after;
 }

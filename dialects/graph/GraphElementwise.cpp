@@ -2,6 +2,8 @@
 #include "dialects/graph/KernelSpec.h"
 #include "dialects/graph/View.h"
 #include "kernels/Prologue.h"
+#include "kernels/Workspace.h"
+#include "kernels/cpu/Registries.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -105,6 +107,10 @@ LogicalResult FusedIntoOp::verify() {
     return failure();
   if (zc::Status status = zc::checkProgram(*spec); !status.ok())
     return emitOpError("[fused_into_c1] ") << status.error().message;
+  // What the program computes is as large as its inputs say, which the kernel may not expect.
+  spec->workspace = zc::workspaceBytes(*spec, zc::Target::cpu);
+  if (zc::Status status = zc::cpu::plainKernels().prepare(*spec).status(); !status.ok())
+    return emitOpError("[fused_into_c2] ") << status.error().message;
   return success();
 }
 

@@ -191,8 +191,8 @@ def Graph_FusedIntoOp : Graph_Op<"fused_into", [Pure, Graph_KernelWith<["getKern
   let description = [{
     Made by fuse-elementwise of an operation `into` that takes programs, a kernel from then on. What would be its operand 0 is the one
     result of `program` (kernels/FusedProgram.h) and never in memory: the first operands are the program's inputs, the others its own,
-    its attributes and results are too. The program is sound and the operation takes one (`fused_into_c1`). Bits are those of the two one
-    after the other.
+    its attributes and results are too. The program is sound and the operation takes one (`fused_into_c1`), and what it computes, which is as large as
+    its inputs broadcast to (`fused_into_c2`). Bits are those of the two one after the other.
 
     ```mlir
     // registers 0, 1: inputs; 2: mul 0, 1

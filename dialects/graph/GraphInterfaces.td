@@ -20,8 +20,9 @@ def Differentiable : OpInterface<"Differentiable"> {
 def KernelOp : OpInterface<"KernelOp"> {
   let cppNamespace = "::zc::graph";
   let description = [{
-    How an operation is executed, what it costs, and what its operands are to it. No pass knows operations by name: what one has
-    to know of all, it asks here or by a trait (`Elementwise`, `OverwritesOperands`, `FreeToRecompute`).
+    How an operation is executed, what it costs, and what its operands are to it. What a pass has to know of all operations it
+    asks here or by a trait (`Elementwise`, `OverwritesOperands`, `FreeToRecompute` and others); by name only those know them that
+    look for a form (README.md).
   }];
   let methods = [
     InterfaceMethod<"Name of the kernel family in the registry.", "::llvm::StringRef", "getKernelName", (ins), [{}],

@@ -144,7 +144,9 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops",
     (`attention_c2`); Hk divides H, for grouped queries (`attention_c3`); key has the query's D (`attention_c4`) and the
     value's B, Hk, L (`attention_c5`). `mask` is bool (false = masked out) or float (added)
     (`attention_c7`), rank 4, each dimension 1 or that of [B, H, S, L] (`attention_c6`). `causal` masks
-    key j > query i + L - S. Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
+    key j > query i + L - S, `window` (1 or more, `attention_c11`) all that are so many keys or more away from it on
+    either side. With `softcap` c, positive (`attention_c12`), scores are c tanh(scale Q K^T / c) before they are masked
+    (Gemma 2, section 2). Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
     fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored. With `dropout`, in (0, 1),
     they are dropped as graph.dropout of that ratio and of id `dropout_id`, which comes with it (`attention_c10`), would drop
     them, [B, H, S, L]. Not cut over the model axis with it: expand-dropout makes it plain operations. With `views` all
@@ -156,8 +158,9 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops",
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
-      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<F64Attr>:$dropout,
-      OptionalAttr<I64Attr>:$dropout_id, OptionalAttr<Graph_ViewsAttr>:$views);
+      Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+      OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$dropout_id,
+      OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
 }
 
@@ -178,8 +181,8 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
       Graph_FloatTensor:$value, Graph_FloatTensor:$output, Graph_FloatTensor:$lse, Optional<Graph_Tensor>:$mask,
-      F64Attr:$scale, UnitAttr:$causal, OptionalAttr<F64Attr>:$dropout,
-      OptionalAttr<I64Attr>:$dropout_id, UnitAttr:$mask_grad, OptionalAttr<Graph_ViewsAttr>:$views);
+      F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$softcap,
+      OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$dropout_id, UnitAttr:$mask_grad, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Variadic<Graph_FloatTensor>:$gradients);
   let extraClassDeclaration = [{
     /// Can a mask that is added to scores of [queries, keys] have a gradient here?

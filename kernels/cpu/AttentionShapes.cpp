@@ -1,6 +1,8 @@
 #include "kernels/Views.h"
 #include "kernels/cpu/Shapes.h"
 
+#include <cmath>
+
 namespace zc::cpu {
 
 /// Blocks of scores of all threads can be counted in bytes.
@@ -52,6 +54,16 @@ static bool readDropRate(const KernelSpec &spec, AttentionShape &shape) {
   return shape.dropout >= 0 && shape.dropout < 1;
 }
 
+/// What becomes of scores.
+static bool readScores(const KernelSpec &spec, AttentionShape &shape) {
+  shape.scale = spec.getReal("scale", 1);
+  shape.causal = spec.getInt("causal", 0) != 0;
+  const int64_t window = spec.getInt("window", 0);
+  shape.window = std::min(window, shape.queries + shape.keys); // more hides nothing either
+  shape.softcap = spec.getReal("softcap", 0);
+  return window >= 0 && shape.softcap >= 0 && std::isfinite(shape.softcap);
+}
+
 /// `same`: operands that have the type of another one, or (SIZE_MAX) of the result.
 static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, const AttentionOperands &at,
                                         const std::vector<std::pair<size_t, size_t>> &same) {
@@ -75,9 +87,8 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, co
                          .that([&] { return !at.mask || readMask(spec.operands[*at.mask], shape); },
                                "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
                          .that([&] { return readDropRate(spec, shape); }, "dropout in [0, 1)")
+                         .that([&] { return readScores(spec, shape); }, "a window and a softcap of 0 or more")
                          .done());
-  shape.scale = spec.getReal("scale", 1);
-  shape.causal = spec.getInt("causal", 0) != 0;
   return shape;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cpu/Products.h"
 #include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Tiles.h"
 
 #include <algorithm>
@@ -122,6 +123,9 @@ std::vector<ProductShape> productsOf(const KernelSpec &spec) {
   } else if (spec.name == "linear_cross_entropy" || spec.name == "linear_cross_entropy_grad") {
     Result<HeadShape> head = spec.name == "linear_cross_entropy" ? readHead(spec) : readHeadGrad(spec);
     return head ? ofHead(*head, spec.threads) : std::vector<ProductShape>();
+  } else if (spec.name == "linear_gelu_grad") { // of plans for GPUs, on a CPU
+    Result<LinearParts> parts = LinearParts::of(spec);
+    return parts ? productsOf(parts->product) : std::vector<ProductShape>();
   } else {
     return {};
   }

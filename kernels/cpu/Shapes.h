@@ -60,6 +60,8 @@ struct AttentionShape {
   int64_t batch, heads, keyHeads, queries, keys, depth, valueDepth;
   double scale;
   bool causal, hasMask;
+  int64_t window; ///< keys that a query sees on either side, its own one among them; 0: all
+  double softcap; ///< what scores tend to, scale a product being small; 0: they are that product
   DType mask;
   std::array<int64_t, 4> maskStrides; ///< elements per step along batch, head, query, key
   bool hasMaskGrad;
@@ -68,9 +70,23 @@ struct AttentionShape {
   uint64_t seed;
   int rank;
 
+  /// Of a query's own key it is so far to the first one that it sees, and past the last one, wherever keys end.
+  ZC_HD int64_t firstSeen() const { return window == 0 ? -queries - keys : 1 - window; }
+  ZC_HD int64_t endOfSeen() const { return causal ? 1 : window == 0 ? queries + keys : window; }
+  /// Keys that positions let query i see: [firstKey, endKey). Neither is less for later queries.
+  ZC_HD int64_t firstKey(int64_t i) const { return keyAt(i + firstSeen()); }
+  ZC_HD int64_t endKey(int64_t i) const { return keyAt(i + endOfSeen()); }
+
   // Those of batches and heads that have masks of their own; the others' gradients of it are summed.
   ZC_HD int64_t maskBatches() const { return maskStrides[0] == 0 ? 1 : batch; }
   ZC_HD int64_t maskHeads() const { return maskStrides[1] == 0 ? 1 : heads; }
+
+private:
+  /// A query's own key is as far from the last one as the query is from the last query.
+  ZC_HD int64_t keyAt(int64_t place) const {
+    const int64_t key = place + keys - queries;
+    return key < 0 ? 0 : key < keys ? key : keys;
+  }
 };
 /// Operands: query, key, value, [mask], result, lse.
 Result<AttentionShape> readAttention(const KernelSpec &spec);

@@ -103,6 +103,8 @@ AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
   staging = places.take(kTileColumns, std::max(depth, valueDepth));
   factorStride = dropoutWidth(s, columns);
   factors = places.take(2, factorStride);
+  growthStride = s.softcap == 0 ? 0 : columns;
+  growth = places.take(2, growthStride);
   floats = places.total();
 }
 

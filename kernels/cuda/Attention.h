@@ -1,7 +1,7 @@
 //===- Attention.h - attention and its gradient, where no library takes the spec ------===//
 //
 // Heads of up to 128 numbers of 16 bits are multiplied on tensor cores (CoreAttention.h). Here is what is left: f32 and
-// f64, wider heads, dropout. A block takes kAttentionTile queries (forward, and for their gradient) or keys (for the
+// f64, wider heads. A block takes kAttentionTile queries (forward, and for their gradient) or keys (for the
 // gradients of keys and values) at once, so that what it reads of the other side serves all of them. Scores of a tile
 // stand in the workspace; so many tiles are launched at once as 32 MiB hold. What several queries add to a key is added
 // in order by one thread: the same bits every time.
@@ -36,11 +36,11 @@ template <typename T> struct AttentionBody {
     const T *queries = q.at(tile.head, s.heads, tile.first), *keys = k.at(keyHead, s.keyHeads, 0);
     block.forEach(s.keys, [&](int64_t j) {
       A dots[kTile];
-      if (!a.isHidden(tile.first + tile.count - 1, j))
+      if (j >= s.firstKey(tile.first) && j < s.endKey(tile.first + tile.count - 1))
         a.multiply(queries, q.row, tile.count, keys + j * k.row, s.depth, dots);
       for (int r = 0; r < tile.count; ++r) {
         int64_t i = tile.first + r;
-        p[r * s.keys + j] = a.isHidden(i, j) ? lowest : static_cast<A>(s.scale) * dots[r] + a.added(tile.head, i, j);
+        p[r * s.keys + j] = a.isHidden(i, j) ? lowest : a.score(dots[r]) + a.added(tile.head, i, j);
       }
     });
     A totals[kTile] = {};
@@ -68,7 +68,7 @@ template <typename T> struct AttentionBody {
 };
 
 /// What both bodies of the gradient read. With P = exp(scores - lse), delta = rowsum(grad * output): dS = P (grad V^T -
-/// delta) scale; dQ = dS K; dK = dS^T Q; dV = P^T grad.
+/// delta) scale, with a softcap times what scores grow by; dQ = dS K; dK = dS^T Q; dV = P^T grad.
 template <typename T> struct AttentionGradients {
   using A = Score<T>;
   AttentionPlaces<T> a;
@@ -81,11 +81,13 @@ template <typename T> struct AttentionGradients {
     A sum = static_cast<const A *>(lse)[row];
     if (sum == a.lowest() || a.isHidden(i, j))
       return 0;
-    return std::exp(static_cast<A>(a.s.scale) * product + a.added(head, i, j) - sum);
+    return std::exp(a.score(product) + a.added(head, i, j) - sum);
   }
+  /// Of a product of the result's gradient and a value. Of a query and its key it is times `scale`, and what their
+  /// score grows by.
   ZC_HD A maskSlope(A weight, A product, A delta) const { return weight == 0 ? A(0) : weight * (product - delta); }
-  ZC_HD A slope(A weight, A product, A delta) const {
-    return maskSlope(weight, product, delta) * static_cast<A>(a.s.scale);
+  ZC_HD A slope(A weight, A score, A product, A delta) const {
+    return maskSlope(weight, product, delta) * a.growth(score) * static_cast<A>(a.s.scale);
   }
 };
 
@@ -118,7 +120,7 @@ template <typename T> struct QueryGradBody {
       g.a.multiply(queries, g.q.row, tile.count, keys + j * g.k.row, s.depth, products);
       g.a.multiply(grads, g.grad.row, tile.count, keyValues + j * g.v.row, s.valueDepth, values);
       for (int r = 0; r < tile.count; ++r)
-        slopes[r * s.keys + j] = g.slope(g.weight(tile.head, row + r, tile.first + r, j, products[r]),
+        slopes[r * s.keys + j] = g.slope(g.weight(tile.head, row + r, tile.first + r, j, products[r]), products[r],
                                          values[r] * g.a.factor(drawn, row + r, j), deltas[r]);
     });
     block.sync();
@@ -158,7 +160,7 @@ template <typename T> struct KeyGradBody {
         A weight = g.weight(head, row, i % s.queries, tile.first + r, products[r]);
         const A factor = g.a.factor(drawn, row, tile.first + r);
         weights[r * rows + i] = weight * factor;
-        slopes[r * rows + i] = g.slope(weight, values[r] * factor, g.deltas[row]);
+        slopes[r * rows + i] = g.slope(weight, products[r], values[r] * factor, g.deltas[row]);
       }
     });
     block.sync();

@@ -56,7 +56,18 @@ template <typename T> struct AttentionPlaces {
   ZC_HD A factor(const Words &key, int64_t row, int64_t j) const {
     return s.dropout == 0 ? A(1) : static_cast<A>(dropoutFactor(key, row * s.keys + j, s.dropout));
   }
-  ZC_HD bool isHidden(int64_t i, int64_t j) const { return s.causal && j > i + s.keys - s.queries; }
+  ZC_HD bool isHidden(int64_t i, int64_t j) const { return j < s.firstKey(i) || j >= s.endKey(i); }
+  /// What a product is before it is masked; and what that grows by where the product times `scale` does.
+  ZC_HD A score(A product) const {
+    const A scaled = static_cast<A>(s.scale) * product, cap = static_cast<A>(s.softcap);
+    return s.softcap == 0 ? scaled : cap * std::tanh(scaled / cap);
+  }
+  ZC_HD A growth(A product) const {
+    if (s.softcap == 0)
+      return 1;
+    const A part = std::tanh(static_cast<A>(s.scale) * product / static_cast<A>(s.softcap));
+    return 1 - part * part;
+  }
   /// What is added to score (head, i, j).
   ZC_HD A added(int64_t head, int64_t i, int64_t j) const {
     if (isHidden(i, j))

@@ -6,37 +6,62 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cuda/CoreTiles.h"
+#include "kernels/cuda/CoreDropout.h"
 
 namespace zc::cuda {
 
-/// Scores as tiles ask for them. kMasked: with a mask.
-template <typename T, bool kMasked> struct CoreScores {
+/// What scores are: products alone; with a mask; with dropout of what becomes of them, and a mask if there is one.
+enum class CoreForm : uint8_t { plain, masked, dropping };
+
+/// Scores as tiles ask for them.
+template <typename T, CoreForm kForm> struct CoreScores {
   int heads, keyHeads, queries, keys, depth, valueDepth;
-  int lead; ///< query i sees keys up to i + this
-  bool causal;
+  int before, behind; ///< query i sees keys from i + before to i + behind
   DType maskType;
   float scale, power; ///< by which products are multiplied; for powers of two
+  float inner, cap;   ///< cap tanh(inner product), for powers of two; cap 0: scores are the products
+  CoreDropout dropout;
   const void *mask;
   int64_t maskStrides[4];
 
   CoreScores(const cpu::AttentionShape &s, const void *mask)
       : heads(static_cast<int>(s.heads)), keyHeads(static_cast<int>(s.keyHeads)), queries(static_cast<int>(s.queries)),
         keys(static_cast<int>(s.keys)), depth(static_cast<int>(s.depth)), valueDepth(static_cast<int>(s.valueDepth)),
-        lead(keys - queries), causal(s.causal), maskType(s.mask), scale(static_cast<float>(s.scale)),
-        power(static_cast<float>(s.scale * kLog2E)), mask(mask) {
+        before(keys - queries + static_cast<int>(s.firstSeen())),
+        behind(keys - queries + static_cast<int>(s.endOfSeen()) - 1), maskType(s.mask),
+        scale(static_cast<float>(s.scale)), power(static_cast<float>(s.scale * kLog2E)),
+        inner(s.softcap == 0 ? 0 : static_cast<float>(s.scale / s.softcap)),
+        cap(static_cast<float>(s.softcap * kLog2E)), dropout(s), mask(mask) {
     std::copy(s.maskStrides.begin(), s.maskStrides.end(), maskStrides);
   }
 
+  static constexpr bool kMasked = kForm != CoreForm::plain, kDrops = kForm == CoreForm::dropping;
   static ZC_HD float lowest() { return -std::numeric_limits<float>::infinity(); }
   /// Heads that share a head of keys.
   ZC_HD int group() const { return heads / keyHeads; }
-  /// Is nothing added to the scores of these queries and keys, and none hidden?
-  ZC_HD bool isPlain(int lastKey, int firstQuery) const {
-    return !kMasked && (!causal || lastKey <= firstQuery + lead);
+  /// Is nothing added to the scores of these queries and keys, so many of either, and none hidden?
+  ZC_HD bool isPlain(int query, int ofQueries, int key, int ofKeys) const {
+    return !kMasked && key + ofKeys - 1 <= query + behind && key >= query + ofQueries - 1 + before;
   }
   /// Are they all hidden from each other?
-  ZC_HD bool isHidden(int firstKey, int lastQuery) const { return causal && firstKey > lastQuery + lead; }
+  ZC_HD bool isHidden(int query, int ofQueries, int key, int ofKeys) const {
+    return key > query + ofQueries - 1 + behind || key + ofKeys - 1 < query + before;
+  }
+  /// tanh of what a product is of the cap: of little by its series, where 1 less a number next to it has few digits.
+  ZC_HD float bent(float product) const {
+    const float x = inner * product, square = x * x;
+    const float series =
+        x * (1 + square * (-0.33333333f + square * (0.13333333f + square * (-0.053968254f + square * 0.021869489f))));
+    const float whole = 1 - 2 / (1 + powerOfTwo(static_cast<float>(2 * kLog2E) * x));
+    return square < 0.0625f ? series : whole;
+  }
+  /// A product's score, as a power of two.
+  ZC_HD float score(float product) const { return cap == 0 ? power * product : cap * bent(product); }
+  /// What that grows by where power * product does.
+  ZC_HD float growth(float product) const {
+    const float part = bent(product);
+    return 1 - part * part;
+  }
   /// Where the mask of a head begins, in elements.
   ZC_HD int64_t maskOf(int64_t sample, int64_t head) const {
     return kMasked ? sample * maskStrides[0] + head * maskStrides[1] : 0;
@@ -44,9 +69,9 @@ template <typename T, bool kMasked> struct CoreScores {
   /// What is added to the score, as a power of two. Without branches, so that masks are on their way together. Of
   /// queries that are not there it is any number: whoever asks adds none of theirs.
   ZC_HD float added(int64_t maskAt, int i, int j) const {
-    const bool isHidden = (j >= keys) | (causal & (j > i + lead));
+    const bool isHidden = (j >= keys) | (j > i + behind) | (j < i + before);
     float sum = 0;
-    if constexpr (kMasked) { // what is not there is asked as the last one that is
+    if (kMasked && (!kDrops || mask)) { // what is not there is asked as the last one that is
       const int64_t at =
           maskAt + (i < queries ? i : queries - 1) * maskStrides[2] + (j < keys ? j : keys - 1) * maskStrides[3];
       if (maskType == DType::boolean)
@@ -60,14 +85,14 @@ template <typename T, bool kMasked> struct CoreScores {
 };
 
 /// The queries that a block holds, and the keys and values that pass it.
-template <typename T, int D, bool kMasked> struct CoreQueries {
+template <typename T, int D, CoreForm kForm> struct CoreQueries {
   using Cut = CoreCut<D>;
-  const CoreScores<T, kMasked> &scores;
+  const CoreScores<T, kForm> &scores;
   int64_t sample;
   int head, keyHead; ///< of the sample
   int first, count;  ///< queries, to the last one of the head
 
-  ZC_HD CoreQueries(const CoreScores<T, kMasked> &scores, int64_t index) : scores(scores) {
+  ZC_HD CoreQueries(const CoreScores<T, kForm> &scores, int64_t index) : scores(scores) {
     const int64_t tiles = tilesOf(scores.queries), ofAll = index / tiles;
     sample = ofAll / scores.heads;
     head = static_cast<int>(ofAll % scores.heads);
@@ -78,6 +103,10 @@ template <typename T, int D, bool kMasked> struct CoreQueries {
   static ZC_HD int64_t tilesOf(int64_t rows) { return (rows + Cut::kOfBlock - 1) / Cut::kOfBlock; }
   /// Of its first query, among those of all heads.
   ZC_HD int64_t row() const { return (sample * scores.heads + head) * scores.queries + first; }
+  /// Of the number that dropout draws for a query and a key, among those of all heads.
+  ZC_HD int64_t place(int query, int key) const {
+    return ((sample * scores.heads + head) * scores.queries + query) * scores.keys + key;
+  }
   ZC_HD CoreSource<T> of(const HeadRows<const T> &rows, int depth) const {
     return {rows.of(sample, head, first), rows.row, count, depth};
   }
@@ -87,10 +116,10 @@ template <typename T, int D, bool kMasked> struct CoreQueries {
   ZC_HD void pass(Block &block, Copies &copies, const HeadRows<const T> &k, const HeadRows<const T> &v, bool packed,
                   const Use &use) const {
     const T *keys = k.of(sample, keyHead, 0), *values = v.of(sample, keyHead, 0);
+    const int begin = first + scores.before, last = first + Cut::kOfBlock - 1 + scores.behind;
     passTiles<D>(
-        block, copies, 0,
-        [&](int key) { return key < scores.keys && !scores.isHidden(key, first + Cut::kOfBlock - 1); },
-        [](int key) { return key + Cut::kPassing; },
+        block, copies, begin > 0 ? begin / Cut::kPassing * Cut::kPassing : 0,
+        [&](int key) { return key < scores.keys && key <= last; }, [](int key) { return key + Cut::kPassing; },
         [&](int key, char *stage) {
           const int left = scores.keys - key;
           bringRows<D, Cut::kPassing>(block, copies, stage,
@@ -103,10 +132,11 @@ template <typename T, int D, bool kMasked> struct CoreQueries {
 };
 
 /// A block per so many queries.
-template <typename T, int D, bool kMasked> struct CoreAttentionBody {
+template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
   using Cut = CoreCut<D>;
-  using Own = CoreQueries<T, D, kMasked>;
-  CoreScores<T, kMasked> scores;
+  using Own = CoreQueries<T, D, kForm>;
+  using Scores = CoreScores<T, kForm>;
+  Scores scores;
   HeadRows<const T> q, k, v;
   HeadRows<T> y;
   float *lse;
@@ -118,9 +148,10 @@ template <typename T, int D, bool kMasked> struct CoreAttentionBody {
     typename Warp::template Held<float, 2> top[Cut::kTall], total[Cut::kTall]; ///< of rows, and of those 8 further down
   };
 
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(scores, index);
+    const Words numbers = Scores::kDrops ? scores.dropout.drawn(frame) : Words{};
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     bringHeld<D, T>(block, copies, own.of(q, scores.depth), nullptr, packed);
@@ -129,8 +160,8 @@ template <typename T, int D, bool kMasked> struct CoreAttentionBody {
     own.pass(block, copies, k, v, packed, [&](int key, const char *tiles) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
         const int query = own.first + warp.index * Cut::kOfWarp;
-        if (!scores.isHidden(key, query + Cut::kOfWarp - 1))
-          add(warp, tiles, scores.maskOf(own.sample, own.head), query, key, state);
+        if (!scores.isHidden(query, Cut::kOfWarp, key, Cut::kPassing))
+          add(warp, tiles, own, numbers, query, key, state);
       });
     });
     forWarps(block, states, [&](auto &warp, State<Warp> &state) { end(warp, own, state); });
@@ -153,16 +184,19 @@ private:
 
   /// A tile of keys and values, from `key` on, for the warp's queries, from `query` on.
   template <typename Warp>
-  ZC_HD void add(const Warp &warp, const char *tile, int64_t maskAt, int query, int key, State<Warp> &state) const {
+  ZC_HD void add(const Warp &warp, const char *tile, const Own &own, const Words &numbers, int query, int key,
+                 State<Warp> &state) const {
     const CoreTile<Warp, D> keys(tile), values(tile + Cut::kPassingBytes);
-    const int last = key + Cut::kPassing - 1;
-    const bool isPlain = last < scores.keys && scores.isPlain(last, query);
+    const int64_t maskAt = scores.maskOf(own.sample, own.head);
+    const bool isPlain = key + Cut::kPassing <= scores.keys && scores.isPlain(query, Cut::kOfWarp, key, Cut::kPassing);
     CoreSums<Warp, D> p[Cut::kSteps];
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p[step]);
-      forSums<D>(warp,
-                 [&](int at, int tall, int half, int e, int, int) { p[step][tall][half].of[at][e] *= scores.power; });
+      forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
+        float &p0 = p[step][tall][half].of[at][e];
+        p0 = scores.score(p0);
+      });
       if (!isPlain)
         forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
           p[step][tall][half].of[at][e] += scores.added(maskAt, query + row, key + 16 * step + other);
@@ -177,6 +211,12 @@ private:
         score = powerOfTwo(score - (top == scores.lowest() ? 0 : top));
         state.total[tall].of[at][e / 2] += score;
       });
+      if constexpr (Scores::kDrops) {
+        CoreKept<Warp> kept;
+        scores.dropout.template draw<D>(
+            warp, numbers, [&](int row, int other) { return own.place(query + row, key + 16 * step + other); }, kept);
+        scores.dropout.template apply<D>(warp, kept, p[step]);
+      }
       addWeightedRows<T, D>(warp, p[step], values, 16 * step, state.results);
     }
   }
@@ -242,12 +282,14 @@ private:
   }
 };
 
-/// fn(bool constant): are scores masked?
-template <typename Fn> void withMasks(const cpu::AttentionShape &s, const Fn &fn) {
-  if (s.hasMask)
-    fn(std::true_type());
+/// fn(integral_constant<CoreForm, form>)
+template <typename Fn> void withForm(const cpu::AttentionShape &s, const Fn &fn) {
+  if (s.dropout != 0)
+    fn(std::integral_constant<CoreForm, CoreForm::dropping>());
+  else if (s.hasMask)
+    fn(std::integral_constant<CoreForm, CoreForm::masked>());
   else
-    fn(std::false_type());
+    fn(std::integral_constant<CoreForm, CoreForm::plain>());
 }
 
 template <typename T, typename Launcher>
@@ -258,9 +300,9 @@ void launchCoreAttention(const cpu::AttentionShape &s, const cpu::AttentionTenso
   const bool packed = isPackedRows(q, s.depth) && isPackedRows(k, s.depth) && isPackedRows(v, s.valueDepth) &&
                       isPackedRows(y, s.valueDepth);
   withColumns(std::max(s.depth, s.valueDepth), [&](auto columns) {
-    withMasks(s, [&](auto masked) {
-      using Body = CoreAttentionBody<T, columns(), masked()>;
-      const CoreScores<T, masked()> scores(s, s.hasMask ? operands[3] : nullptr);
+    withForm(s, [&](auto form) {
+      using Body = CoreAttentionBody<T, columns(), form()>;
+      const CoreScores<T, form()> scores(s, s.hasMask ? operands[3] : nullptr);
       launch.template blocks<Body::Cut::kThreads>(
           s.batch * s.heads * Body::Own::tilesOf(s.queries),
           Body{scores, q, k, v, y, static_cast<float *>(operands[t.lse]), packed}, Body::Cut::kShared);

@@ -13,10 +13,11 @@
 namespace zc::cuda {
 
 /// dQ of a tile of queries.
-template <typename T, int D, bool kMasked> struct CoreQueryGradBody {
+template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   using Cut = CoreCut<D>;
-  using Own = CoreQueries<T, D, kMasked>;
-  CoreGradients<T, kMasked> g;
+  using Own = CoreQueries<T, D, kForm>;
+  using G = CoreGradients<T, kForm>;
+  G g;
   HeadRows<const T> output;
   HeadRows<T> dq;
 
@@ -26,9 +27,10 @@ template <typename T, int D, bool kMasked> struct CoreQueryGradBody {
     typename Warp::template Held<float, 2> exponent[Cut::kTall], delta[Cut::kTall];
   };
 
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(g.scores, index);
+    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     const CoreSource<T> outputs = own.of(output, g.scores.valueDepth);
@@ -43,7 +45,7 @@ template <typename T, int D, bool kMasked> struct CoreQueryGradBody {
     block.sync();
     own.pass(block, copies, g.k, g.v, g.packed, [&](int key, const char *tiles) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
-        add(warp, tiles, g.scores.maskOf(own.sample, own.head), own.first + warp.index * Cut::kOfWarp, key, state);
+        add(warp, tiles, own, numbers, own.first + warp.index * Cut::kOfWarp, key, state);
       });
     });
     forWarps(block, states, [&](auto &warp, State<Warp> &state) {
@@ -98,23 +100,32 @@ private:
 
   /// A tile of keys and values, from `key` on, for the warp's queries, from `query` on.
   template <typename Warp>
-  ZC_HD void add(const Warp &warp, const char *tile, int64_t maskAt, int query, int key, State<Warp> &state) const {
+  ZC_HD void add(const Warp &warp, const char *tile, const Own &own, const Words &numbers, int query, int key,
+                 State<Warp> &state) const {
     const CoreTile<Warp, D> keys(tile), values(tile + Cut::kPassingBytes);
+    const int64_t maskAt = g.scores.maskOf(own.sample, own.head);
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
       const int first = key + 16 * step;
-      if (g.scores.isHidden(first, query + Cut::kOfWarp - 1))
-        return;
-      const bool isPlain = first + 15 < g.scores.keys && g.scores.isPlain(first + 15, query);
+      if (g.scores.isHidden(query, Cut::kOfWarp, first, 16))
+        continue;
+      const bool isPlain = first + 16 <= g.scores.keys && g.scores.isPlain(query, Cut::kOfWarp, first, 16);
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
+      if constexpr (G::Scores::kDrops) {
+        CoreKept<Warp> kept;
+        g.scores.dropout.template draw<D>(
+            warp, numbers, [&](int row, int other) { return own.place(query + row, first + other); }, kept);
+        g.scores.dropout.template apply<D>(warp, kept, slopes);
+      }
+      g.template steepen<D>(warp, p, slopes,
+                            [&](int at, int tall, int e, int) { return state.delta[tall].of[at][e / 2]; });
       g.template weigh<D>(
           warp, p, isPlain, maskAt, [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
           [&](int row, int other, const auto &f) { return f(query + row, first + other); });
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
-        float &slope = slopes[tall][half].of[at][e];
-        slope = p[tall][half].of[at][e] * (slope - state.delta[tall].of[at][e / 2]);
+        slopes[tall][half].of[at][e] *= p[tall][half].of[at][e];
       });
       addWeightedRows<T, D>(warp, slopes, keys, 16 * step, state.results);
     }
@@ -122,9 +133,10 @@ private:
 };
 
 /// dK and dV of a tile of keys, over the queries of all heads that share them.
-template <typename T, int D, bool kMasked> struct CoreKeyGradBody {
+template <typename T, int D, CoreForm kForm> struct CoreKeyGradBody {
   using Cut = CoreCut<D>;
-  CoreGradients<T, kMasked> g;
+  using G = CoreGradients<T, kForm>;
+  G g;
   HeadRows<T> dk, dv;
 
   template <typename Warp> struct State {
@@ -134,17 +146,19 @@ template <typename T, int D, bool kMasked> struct CoreKeyGradBody {
   /// The keys that a block holds.
   struct Own {
     int64_t sample;
-    int head;                ///< of keys
-    int first, count, begin; ///< keys, to the last one of the head; of the queries none earlier sees them
+    int head;         ///< of keys
+    int first, count; ///< keys, to the last one of the head
+    int begin, end;   ///< of the queries none else sees them
   };
   /// A tile of queries that passes them.
   struct Passing {
     int head, first;
   };
 
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own = ownOf(index);
+    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
     const int depth = g.scores.depth, valueDepth = g.scores.valueDepth;
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
@@ -161,7 +175,7 @@ template <typename T, int D, bool kMasked> struct CoreKeyGradBody {
     block.sync();
     pass(block, copies, own, [&](const Passing &at, const char *stage) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
-        add(warp, stage, g.scores.maskOf(own.sample, at.head), at.first, own.first + warp.index * Cut::kOfWarp, state);
+        add(warp, stage, own.sample, at, numbers, own.first + warp.index * Cut::kOfWarp, state);
       });
     });
     forWarps(block, states, [&](auto &warp, State<Warp> &state) {
@@ -175,9 +189,14 @@ template <typename T, int D, bool kMasked> struct CoreKeyGradBody {
 private:
   ZC_HD Own ownOf(int64_t index) const {
     const int64_t tiles = (g.scores.keys + Cut::kOfBlock - 1) / Cut::kOfBlock, head = index / tiles;
-    const int first = static_cast<int>(index % tiles) * Cut::kOfBlock, since = first - g.scores.lead;
-    return {head / g.scores.keyHeads, static_cast<int>(head % g.scores.keyHeads), first, g.scores.keys - first,
-            g.scores.causal && since > 0 ? since / Cut::kPassing * Cut::kPassing : 0};
+    const int first = static_cast<int>(index % tiles) * Cut::kOfBlock, since = first - g.scores.behind,
+              end = first + Cut::kOfBlock - g.scores.before;
+    return {head / g.scores.keyHeads,
+            static_cast<int>(head % g.scores.keyHeads),
+            first,
+            g.scores.keys - first,
+            since > 0 ? since / Cut::kPassing * Cut::kPassing : 0,
+            end < g.scores.queries ? end : g.scores.queries};
   }
 
   /// use(which queries, stage) for the queries, their results' gradients, exponents and deltas, of all heads that share
@@ -185,12 +204,11 @@ private:
   template <typename Block, typename Copies, typename Use>
   ZC_HD void pass(Block &block, Copies &copies, const Own &own, const Use &use) const {
     const int first = own.head * g.scores.group(), end = first + g.scores.group();
-    const int queries = g.scores.queries;
     passTiles<D>(
         block, copies, Passing{first, own.begin},
-        [&](const Passing &at) { return at.head < end && at.first < queries; },
+        [&](const Passing &at) { return at.head < end && at.first < own.end; },
         [&](const Passing &at) {
-          return at.first + Cut::kPassing < queries ? Passing{at.head, at.first + Cut::kPassing}
+          return at.first + Cut::kPassing < own.end ? Passing{at.head, at.first + Cut::kPassing}
                                                     : Passing{at.head + 1, own.begin};
         },
         [&](const Passing &at, char *stage) { bring(block, copies, own.sample, at, stage); }, use);
@@ -216,28 +234,41 @@ private:
     });
   }
 
-  /// A tile of queries of `head`, from `query` on, for the warp's keys, from `key` on.
+  /// A tile of queries for the warp's keys, from `key` on.
   template <typename Warp>
-  ZC_HD void add(const Warp &warp, const char *stage, int64_t maskAt, int query, int key, State<Warp> &state) const {
+  ZC_HD void add(const Warp &warp, const char *stage, int64_t sample, const Passing &at, const Words &numbers, int key,
+                 State<Warp> &state) const {
     const CoreTile<Warp, D> queries(stage), grads(stage + Cut::kPassingBytes);
+    const int64_t maskAt = g.scores.maskOf(sample, at.head);
+    const int64_t row = (sample * g.scores.heads + at.head) * g.scores.queries;
     const auto *rows = reinterpret_cast<const Pack<float, 2> *>(stage + 2 * Cut::kPassingBytes);
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
-      const int first = query + 16 * step;
+      const int first = at.first + 16 * step;
       const Pack<float, 2> *exponents = rows + 8 * step, *deltas = exponents + Cut::kPassing / 2;
-      if (g.scores.isHidden(key, first + 15))
+      if (g.scores.isHidden(first, 16, key, Cut::kOfWarp))
         continue;
-      const bool isPlain = g.scores.isPlain(key + Cut::kOfWarp - 1, first);
+      const bool isPlain = g.scores.isPlain(first, 16, key, Cut::kOfWarp);
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
+      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
+      [[maybe_unused]] CoreKept<Warp> kept;
+      if constexpr (G::Scores::kDrops) {
+        g.scores.dropout.template draw<D>(
+            warp, numbers, [&](int down, int other) { return (row + first + other) * g.scores.keys + key + down; },
+            kept);
+        g.scores.dropout.template apply<D>(warp, kept, slopes);
+      }
+      g.template steepen<D>(warp, p, slopes,
+                            [&](int, int, int e, int other) { return deltas[other / 2].element[e % 2]; });
       g.template weigh<D>(
           warp, p, isPlain, maskAt, [&](int, int, int e, int other) { return exponents[other / 2].element[e % 2]; },
           [&](int row, int other, const auto &f) { return f(first + other, key + row); });
-      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
-      forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int other) {
-        float &weight = p[tall][half].of[lane][e], &slope = slopes[tall][half].of[lane][e];
-        slope = weight * (slope - deltas[other / 2].element[e % 2]);
+      forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int) {
+        slopes[tall][half].of[lane][e] *= p[tall][half].of[lane][e];
       });
+      if constexpr (G::Scores::kDrops)
+        g.scores.dropout.template apply<D>(warp, kept, p);
       addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
       addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);
     }
@@ -255,19 +286,19 @@ void launchCoreAttentionGrad(const cpu::AttentionShape &s, const cpu::AttentionG
                       isPackedRows(dq, s.depth) && isPackedRows(dk, s.depth) && isPackedRows(dv, s.valueDepth);
   auto *deltas = static_cast<float *>(launch.workspace());
   withColumns(std::max(s.depth, s.valueDepth), [&](auto columns) {
-    withMasks(s, [&](auto masked) {
+    withForm(s, [&](auto form) {
       using Cut = CoreCut<columns()>;
-      using Queries = CoreQueryGradBody<T, columns(), masked()>;
-      using Keys = CoreKeyGradBody<T, columns(), masked()>;
-      const CoreScores<T, masked()> scores(s, s.hasMask ? operands[6] : nullptr);
+      using Queries = CoreQueryGradBody<T, columns(), form()>;
+      using Keys = CoreKeyGradBody<T, columns(), form()>;
+      const CoreScores<T, form()> scores(s, s.hasMask ? operands[6] : nullptr);
       const auto *lse = static_cast<const float *>(operands[5]);
-      const CoreGradients<T, masked()> g{scores, grad, q, k, v, lse, deltas, deltas + s.batch * s.heads * s.queries,
-                                         packed};
+      const CoreGradients<T, form()> g{scores, grad, q, k, v, lse, deltas, deltas + s.batch * s.heads * s.queries,
+                                       packed};
       launch.template blocks<Cut::kThreads>(s.batch * s.heads * Queries::Own::tilesOf(s.queries),
                                             Queries{g, output, dq}, Cut::kShared);
       launch.template blocks<Cut::kThreads>(s.batch * s.keyHeads * Queries::Own::tilesOf(s.keys), Keys{g, dk, dv},
                                             Cut::kShared);
-      if constexpr (masked())
+      if constexpr (form() != CoreForm::plain)
         if (s.hasMaskGrad)
           launchCoreMaskGrad<columns()>(s, g, static_cast<float *>(operands[t.dMask]), launch);
     });

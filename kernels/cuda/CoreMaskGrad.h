@@ -10,11 +10,12 @@
 
 namespace zc::cuda {
 
-template <typename T, int D> struct CoreMaskGradBody {
+template <typename T, int D, CoreForm kForm> struct CoreMaskGradBody {
   using Cut = CoreCut<D>;
   /// Queries and their results' gradients, keys and values.
   static constexpr int kShared = 2 * Cut::kHeldBytes + 2 * Cut::kPassingBytes;
-  CoreGradients<T, true> g;
+  using G = CoreGradients<T, kForm>;
+  G g;
   int samples, heads; ///< that share a mask
   int maskHeads;
   float *dMask;
@@ -35,8 +36,9 @@ template <typename T, int D> struct CoreMaskGradBody {
            ((keys + Cut::kPassing - 1) / Cut::kPassing);
   }
 
-  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
+    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
     const int64_t tiles = tilesOf(g.scores.queries, g.scores.keys), tile = index % tiles;
     const int wide = (g.scores.keys + Cut::kPassing - 1) / Cut::kPassing;
     const Tile own{index / tiles, static_cast<int>(tile / wide) * Cut::kOfBlock,
@@ -53,7 +55,7 @@ template <typename T, int D> struct CoreMaskGradBody {
       const int head = static_cast<int>(own.mask % maskHeads) + n % heads; // one of both is 0
       bring(block, copies, own, sample, head);
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
-        add(warp, static_cast<char *>(block.shared()), own, sample, head, state);
+        add(warp, static_cast<char *>(block.shared()), own, numbers, sample, head, state);
       });
       block.sync();
     }
@@ -82,7 +84,7 @@ private:
   }
 
   template <typename Warp>
-  ZC_HD void add(const Warp &warp, const char *tiles, const Tile &own, int64_t sample, int head,
+  ZC_HD void add(const Warp &warp, const char *tiles, const Tile &own, const Words &numbers, int64_t sample, int head,
                  State<Warp> &state) const {
     const int query = own.query + warp.index * Cut::kOfWarp;
     takeRows<D>(warp, CoreTile<Warp, D>(tiles), state.queries);
@@ -103,8 +105,8 @@ private:
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
       const int first = own.key + 16 * step;
-      if (g.scores.isHidden(first, query + Cut::kOfWarp - 1))
-        return;
+      if (g.scores.isHidden(query, Cut::kOfWarp, first, 16))
+        continue;
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
       g.template weigh<D>(
@@ -112,6 +114,13 @@ private:
           [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
           [&](int down, int other, const auto &f) { return f(query + down, first + other); });
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
+      if constexpr (G::Scores::kDrops) {
+        CoreKept<Warp> kept;
+        g.scores.dropout.template draw<D>(
+            warp, numbers, [&](int down, int other) { return (row + query + down) * g.scores.keys + first + other; },
+            kept);
+        g.scores.dropout.template apply<D>(warp, kept, slopes);
+      }
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
         state.sums[step][tall][half].of[at][e] +=
             p[tall][half].of[at][e] * (slopes[tall][half].of[at][e] - state.delta[tall].of[at][e / 2]);
@@ -132,10 +141,10 @@ private:
 };
 
 /// After exponents and deltas are there.
-template <int D, typename T, typename Launcher>
-void launchCoreMaskGrad(const cpu::AttentionShape &s, const CoreGradients<T, true> &g, float *dMask,
+template <int D, typename T, CoreForm kForm, typename Launcher>
+void launchCoreMaskGrad(const cpu::AttentionShape &s, const CoreGradients<T, kForm> &g, float *dMask,
                         const Launcher &launch) {
-  using Body = CoreMaskGradBody<T, D>;
+  using Body = CoreMaskGradBody<T, D, kForm>;
   const int64_t masks = s.maskBatches() * s.maskHeads();
   launch.template blocks<Body::Cut::kThreads>(masks * Body::tilesOf(g.scores.queries, g.scores.keys),
                                               Body{g, static_cast<int>(s.batch / s.maskBatches()),

@@ -99,8 +99,8 @@ inline int64_t batchNormBytes(const cpu::BatchNormShape &s, int64_t sums) {
 
 /// Does our own attention multiply on tensor cores?
 inline bool isOnTensorCores(const cpu::AttentionShape &s) {
-  return (s.dtype == DType::bf16 || s.dtype == DType::f16) && s.stat == DType::f32 && s.dropout == 0 &&
-         std::max(s.depth, s.valueDepth) <= 128 && std::max(s.queries, s.keys) <= int64_t(1) << 30;
+  return (s.dtype == DType::bf16 || s.dtype == DType::f16) && s.stat == DType::f32 &&
+         std::max(s.depth, s.valueDepth) <= 128 && std::max(s.queries, s.keys) <= int64_t(1) << 28;
 }
 /// Of its gradient: two numbers of each row.
 inline int64_t coreGradBytes(const cpu::AttentionShape &s) {

@@ -1,4 +1,4 @@
-//===- Clock.h - a clock in nanoseconds ------------------------------------------===//
+//===- Clock.h - a clock ----------------------------------------------------------===//
 #pragma once
 
 #include <cstdint>
@@ -12,5 +12,7 @@ inline int64_t nanoseconds(clockid_t clock = CLOCK_MONOTONIC) {
   ::clock_gettime(clock, &time);
   return time.tv_sec * int64_t(1000000000) + time.tv_nsec;
 }
+/// The same in seconds.
+inline double now() { return static_cast<double>(nanoseconds()) * 1e-9; }
 
 } // namespace zc

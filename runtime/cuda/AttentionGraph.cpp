@@ -7,10 +7,11 @@ namespace zc::cuda {
 namespace {
 
 std::string nameOf(const cpu::AttentionShape &s, AttentionPass pass) {
-  return std::string(s.causal ? "causal " : "") + (s.hasMask ? "masked " : "") + "attention" +
-         std::string(pass == AttentionPass::gradient ? "'s gradient" : "") + " of " + std::to_string(s.batch) + "x" +
-         std::to_string(s.heads) + " heads, " + std::to_string(s.queries) + " queries, " + std::to_string(s.keys) +
-         " keys of " + std::to_string(s.depth) + " " + std::string(zc::nameOf(s.dtype));
+  return std::string(s.causal ? "causal " : "") + (s.window ? "windowed " : "") + (s.hasMask ? "masked " : "") +
+         "attention" + std::string(pass == AttentionPass::gradient ? "'s gradient" : "") + " of " +
+         std::to_string(s.batch) + "x" + std::to_string(s.heads) + " heads, " + std::to_string(s.queries) +
+         " queries, " + std::to_string(s.keys) + " keys of " + std::to_string(s.depth) + " " +
+         std::string(zc::nameOf(s.dtype));
 }
 
 class AttentionGraph : public FrontEndGraph {
@@ -44,8 +45,11 @@ template <typename Attributes> Attributes AttentionGraph::attributes(int64_t mas
   const cpu::AttentionShape &s = attention.shape;
   Attributes made;
   made.set_name("attention").set_attn_scale(static_cast<float>(s.scale));
-  if (s.causal) // the last query sees the last key
-    made.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT).set_diagonal_band_right_bound(0);
+  if (s.causal || s.window != 0) // the last query sees the last key
+    made.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+        .set_diagonal_band_right_bound(static_cast<int>(s.endOfSeen() - 1));
+  if (s.window != 0) // what is not less than so far behind is hidden
+    made.set_diagonal_band_left_bound(static_cast<int>(s.window));
   if (s.hasMask) {
     CudnnTensor bias = give(mask);
     bias->set_data_type(typeOf(s.mask));

@@ -53,7 +53,8 @@ int64_t bitsOf(double value) {
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
   static Graphs graphs;
   const cpu::AttentionShape &s = attention.shape;
-  Graphs::Key key = {int64_t(attention.pass), int64_t(s.dtype), s.causal, bitsOf(s.scale), s.hasMask, int64_t(s.mask)};
+  Graphs::Key key = {int64_t(attention.pass), int64_t(s.dtype), s.causal,       s.window,
+                     bitsOf(s.scale),         s.hasMask,        int64_t(s.mask)};
   for (const CudnnHeads &tensor : attention.tensors)
     for (const auto &numbers : {tensor.dims, tensor.strides})
       key.insert(key.end(), numbers.begin(), numbers.end());

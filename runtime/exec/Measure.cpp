@@ -2,6 +2,7 @@
 
 #include "kernels/Workspace.h"
 #include "kernels/cpu/Copy.h"
+#include "runtime/base/Clock.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Nvme.h"
@@ -9,7 +10,6 @@
 #include "runtime/exec/Job.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -18,8 +18,6 @@
 namespace zc {
 
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Median seconds of `rounds` runs; one more, untimed, comes first. Stops at the first error.
 Result<double> secondsOf(int rounds, const std::function<Status()> &run) {

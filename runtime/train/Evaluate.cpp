@@ -1,5 +1,6 @@
 #include "runtime/train/Evaluate.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/Folder.h"

@@ -1,5 +1,6 @@
 #include "runtime/train/Run.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/OpenFiles.h"
 #include "runtime/base/Size.h"
 #include "runtime/io/Folder.h"

@@ -15,12 +15,9 @@
 #include "runtime/train/RunFolder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <unistd.h>
 
 namespace zc::train {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void addDifference(Traffic &sum, const Traffic &before, const Traffic &after) {
   sum.gather += after.gather - before.gather;

@@ -109,7 +109,5 @@ private:
 
 /// `sum` += `after` - `before`
 void addDifference(Traffic &sum, const Traffic &before, const Traffic &after);
-/// Seconds of a clock that only goes forward.
-double now();
 
 } // namespace zc::train

@@ -1,5 +1,6 @@
 #include "runtime/train/Train.h"
 
+#include "runtime/base/Clock.h"
 #include "runtime/base/Failpoint.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/Folder.h"
@@ -8,7 +9,6 @@
 #include "runtime/train/Straggler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <unistd.h>

@@ -38,6 +38,7 @@ struct AttentionCase {
   bool causal = false;
   DType type = DType::bf16;
   TensorType mask = {}; ///< without dimensions: none
+  int64_t window = 0;
 };
 
 /// [B, H, T, D] in rows of `width`, `before` of which are others'.
@@ -53,7 +54,7 @@ KernelSpec specOf(const AttentionCase &c, AttentionPass pass, bool packed) {
   const TensorType lse{DType::f32, {c.batch, c.heads, c.rows}}, rows{c.type, {c.batch, c.rows, ofQueries}},
       all{c.type, {c.batch, c.rows, width}}, queries{c.type, q}, keys{c.type, k};
   KernelSpec spec;
-  spec.attributes = {{"scale", 0.125}, {"causal", int64_t(c.causal)}};
+  spec.attributes = {{"scale", 0.125}, {"causal", int64_t(c.causal)}, {"window", c.window}};
   std::vector<StridedView> views;
   auto take = [&](const TensorType &whole, const TensorType &alone, const StridedView &view) {
     spec.operands.push_back(packed ? whole : alone);
@@ -124,6 +125,11 @@ TEST(AttentionGraph, isTakenWithAMaskPerSample) {
 }
 TEST(AttentionGraph, isTakenWithATableForAll) {
   expectTaken({2, 8, 8, 128, 64, false, DType::bf16, {DType::bf16, {1, 8, 128, 128}}});
+}
+TEST(AttentionGraph, isTakenOfWindows) {
+  expectTaken({2, 32, 8, 2048, 128, true, DType::bf16, {}, 512}, 4); // before
+  expectTaken({4, 12, 12, 1000, 64, false, DType::bf16, {}, 65});    // on either side
+  expectTaken({4, 12, 12, 128, 64, false, DType::bf16, {DType::f32, {4, 1, 1, 128}}, 65});
 }
 TEST(AttentionGraph, isTakenInPartsOfHeadsWithATable) {
   expectTaken({1, 64, 64, 2048, 64, false, DType::bf16, {DType::f32, {1, 64, 2048, 2048}}}, 4);

@@ -23,6 +23,7 @@ FLAGS = {
     "all on the host": f"{Z3} --offload-optimizer host --offload-param host",
     "all on nvme": f"{Z3} --offload-optimizer nvme --offload-param nvme",
     "blocks in turn": f"{Z3} --offload-optimizer host --offload-param host --grad-accumulation 4 --micro-order vertical",
+    "gated layers": Z3,
     "a delayed update": f"{Z3} --offload-optimizer host --delay-update",
     "tensor parallelism": "--world-size 4 --tensor-parallel 2 --sequence-parallel --zero-stage 1",
     "ZeRO++": "--world-size 8 --ranks-per-node 2 --zero-stage 3 --quantize-weights int8 --quantize-gradients int4 --hierarchical --hierarchical-collectives",
@@ -30,27 +31,28 @@ FLAGS = {
     "evaluation beside": f"{Z3} --with-eval",
     "forward only": "--forward-only",
 }
+MODELS = {"gated layers": "--llama"}  # GPT-2's else
 
 
-def model(layers):
-    path = suite.dir / f"{layers}.onnx"
+def model(layers, kind):
+    path = suite.dir / f"{layers}{kind}.onnx"
 
     def make():
-        subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *f"--seed 0 --layers {layers} --hidden 64 --heads 2 --vocab 256 --seq 16 --batch 2".split()],
+        subprocess.run([sys.executable, ROOT / "test/support/make_gpt.py", path, *f"--seed 0 --layers {layers} --hidden 64 --heads 2 --vocab 256 --seq 16 --batch 2 {kind}".split()],
                        check=True, capture_output=True)
         return path
     return suite.once(path.name, make)
 
 
-def grows(flags):
+def grows(name):
     if not can_count():
         raise Skip("valgrind is not installed")
-    few, some, many = (instructions([suite.bin / "zero-compile", model(layers), *flags.split(), "-o", "-"]) for layers in LAYERS)
+    few, some, many = (instructions([suite.bin / "zero-compile", model(layers, MODELS.get(name, "")), *FLAGS[name].split(), "-o", "-"]) for layers in LAYERS)
     growth = (many - some) / (some - few)
     if growth > MOST:
         raise Case(f"{few}, {some}, {many} instructions of {LAYERS} layers: {growth:.3f} times as many more")
     return f"{growth:.3f}, {many / 1e9:.2f} G instructions of {LAYERS[-1]} layers"
 
 
-suite.run([(name, lambda name=name: grows(FLAGS[name])) for name, in suite.draw([(name,) for name in FLAGS], 2, covering_values=False)])
+suite.run([(name, lambda name=name: grows(name)) for name, in suite.draw([(name,) for name in FLAGS], 2, covering_values=False)])
 suite.finish()

@@ -168,8 +168,11 @@ TEST(CudnnAttention, isNotForAll) {
   EXPECT_FALSE(takes({1, 2, 3, 12}, {1, 2, 3, 12}, false, DType::bf16));
   EXPECT_FALSE(takes({1, 2, 3, 136}, {1, 2, 3, 136}, false, DType::bf16));
   EXPECT_FALSE(takes({1, 2, 5, 8}, {1, 2, 3, 8}, true, DType::bf16)); // rows that see no key
+  EXPECT_FALSE(takes({1, 2, 5, 8}, {1, 2, 3, 8}, false, DType::bf16, {{"window", int64_t{4}}}));
+  EXPECT_TRUE(takes({1, 2, 3, 8}, {1, 2, 5, 8}, false, DType::bf16, {{"window", int64_t{4}}}));
   EXPECT_FALSE(takes({1, 2, 0, 8}, {1, 2, 3, 8}, false, DType::bf16));
   EXPECT_FALSE(takes({1, 2, 3, 8}, {1, 2, 3, 8}, false, DType::bf16, {{"dropout", 0.1}}));
+  EXPECT_FALSE(takes({1, 2, 3, 8}, {1, 2, 3, 8}, false, DType::bf16, {{"softcap", 30.0}}));
   EXPECT_FALSE(takes({1, 2, 32768, 8}, {1, 2, 32768, 8}, false, DType::bf16)); // 2 GiB a head
   EXPECT_TRUE(takes({1, 2, 16384, 8}, {1, 2, 16384, 8}, false, DType::bf16));  // half of one
   Call trained = callsOf({{1, 2, 3, 8}, {1, 2, 3, 8}, {1, 2, 3, 3}, false}).gradient;

@@ -336,6 +336,11 @@ TEST(Attention, gradientsMatchDifferencesWhereItDrops) {
   expectMaskedGradients({1, 4, 3, 5}, {{"scale", 0.7}, {"dropout", 0.4}, {"dropout_id", int64_t{3}}});
 }
 
+TEST(Attention, gradientsMatchDifferencesUnderASoftcap) {
+  expectMaskedGradients({1, 4, 3, 5}, {{"scale", 1.7}, {"softcap", 0.8}, {"causal", int64_t{1}}});
+  expectMaskedGradients({1, 4, 3, 5}, {{"scale", 1.7}, {"softcap", 0.8}, {"window", int64_t{2}}});
+}
+
 TEST(Attention, equalKeysAverageTheValues) {
   Call call{"attention",
             {f32({1, 1, 2, 1}, {1, 2}), f32({1, 1, 2, 1}, {0, 0}), f32({1, 1, 2, 1}, {10, 30})},
@@ -344,6 +349,9 @@ TEST(Attention, equalKeysAverageTheValues) {
   expectOutputs(call, {{20, 20}, {std::log(2.0), std::log(2.0)}});
   call.attributes["causal"] = int64_t{1};
   expectOutputs(call, {{10, 20}, {0, std::log(2.0)}});
+  call.attributes["window"] = int64_t{1};
+  expectOutputs(call, {{10, 30}, {0, 0}});
+  call.attributes.erase("window");
   call.inputs.push_back(f32({1, 1, 1, 2}, {-kInfinity, 0}));
   expectOutputs(call, {{0, 30}, {-kInfinity, 0}});
 }

@@ -1,6 +1,7 @@
 #include "tools/zero-run/Progress.h"
 
 #include "runtime/base/Blocking.h"
+#include "runtime/base/Clock.h"
 #include "runtime/base/Size.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/launch/RankLines.h"
@@ -29,10 +30,6 @@ bool tell(int fd, std::string_view text, int milliseconds) {
     print(fd, text.substr(at, PIPE_BUF));
   }
   return true;
-}
-
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 Progress::Progress(const Flags &flags, int rank)

@@ -1,13 +1,14 @@
 //===- Attention.cpp - Attention-23 and its successors -------------------------===//
 //
-// Caches, windows, paddings and causal offsets become part of the mask, so that all but two forms are one fused
-// operation. A softcap, scores as an output, and a mask that depends on parameters (the fused operation has no gradient
+// Caches, paddings, causal offsets and windows of unequal sides become part of the mask, so that all but two forms are
+// one fused operation. Scores as an output, and a mask that depends on parameters (the fused operation has no gradient
 // for it) are spelled out.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/handlers/Heads.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -32,12 +33,11 @@ public:
     if (node.failed())
       return;
     scale = node.hasAttr("scale") ? node.floatAttr("scale", 1) : 1 / std::sqrt(static_cast<double>(dimsOf(q)[3]));
+    isFused = !node.wants(3) && !(node.has(3) && isFloat(node.input(3)) && dependsOnParameters(node.input(3)));
     Value mask = readMask();
     if (node.failed())
       return;
-    bool isPlain =
-        node.floatAttr("softcap", 0) == 0 && !node.wants(3) && !(mask && isFloat(mask) && dependsOnParameters(mask));
-    Value y = isPlain ? fused(mask) : spelledOut(mask);
+    Value y = isFused ? fused(mask) : spelledOut(mask);
     if (node.failed())
       return;
     if (is3d)
@@ -104,14 +104,16 @@ private:
     return mask;
   }
 
-  /// Which keys the positions allow: true everywhere is null. Sets `causal` where the fused operation's own rule is
-  /// meant.
+  /// Which keys the positions allow: true everywhere is null. Sets `causal` and `window` where the fused operation's
+  /// own rules are meant.
   Value positions(int64_t queries, int64_t keys) {
     bool isCausal = node.intAttr("is_causal", 0) != 0;
     int64_t left = node.intAttr("left_window_size", -1), right = node.intAttr("right_window_size", -1);
     bool padded = node.has(6);
-    if (isCausal && !padded && past == keys - queries && left < 0 && right < 0) {
-      causal = true;
+    const bool isAsFar = isCausal || left == right; // on either side, where that is not hidden
+    if (!padded && past == keys - queries && isAsFar && (left < 0 || isFused)) {
+      causal = isCausal;
+      window = left < 0 ? 0 : std::min(left, keys) + 1;
       return {};
     }
     Expr key(node, node.reshape(node.iota(keys, i64()), {1, 1, 1, keys}));
@@ -149,7 +151,12 @@ private:
     llvm::SmallVector<Value> operands{q, k, v};
     if (mask)
       operands.push_back(mask);
-    return node.make<AttentionOp>(operands, node.attrs().real("scale", scale).flag("causal", causal));
+    Attrs attributes = node.attrs().real("scale", scale).flag("causal", causal);
+    if (window != 0)
+      attributes.integer("window", window);
+    if (double cap = node.floatAttr("softcap", 0); cap > 0)
+      attributes.real("softcap", cap);
+    return node.make<AttentionOp>(operands, attributes);
   }
 
   /// Key and value heads, each as often as query heads share it.
@@ -208,8 +215,8 @@ private:
   Node &node;
   Value q, k, v;
   mlir::MLIRContext *context;
-  bool is3d = false, causal = false;
-  int64_t past = 0;
+  bool is3d = false, isFused = false, causal = false;
+  int64_t past = 0, window = 0;
   double scale = 1;
 };
 

@@ -1,5 +1,4 @@
 //===- Attention.cpp - scaled dot-product attention -------------------------------===//
-#include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Scores.h"
 #include "dialects/graph/Gradient.h"
 #include "dialects/graph/Infer.h"
@@ -53,6 +52,12 @@ Value ofEachSample(Value query, int64_t samples, PatternRewriter &rewriter) {
   return rewriter.create<ExpandOp>(query.getLoc(), query, shape);
 }
 
+Positions positionsOf(AttentionOp op) { return {op.getCausal(), static_cast<int64_t>(op.getWindow().value_or(0))}; }
+void setPositions(AttentionOp op, Positions positions) {
+  op.setCausal(positions.causal);
+  op.setWindow(positions.window == 0 ? std::nullopt : std::optional<uint64_t>(positions.window));
+}
+
 /// softmax(scores) v, or dropout(softmax(scores)) v
 struct RaiseAttention : OpRewritePattern<MatmulOp> {
   /// `turns`: operands that stand transposed are transposed again.
@@ -80,13 +85,14 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     query = ofEachSample(query, full[0], rewriter);
     Value key = rowsOf(product.getRhs(), !product.getTransRhs(), {}, scale, rewriter);
     Value value = rowsOf(op.getRhs(), op.getTransRhs(), {}, one, rewriter);
-    bool causal = masked->takeCausal(full);
+    const Positions positions = masked->takePositions(full);
     Value mask = masked->buildMask(full.size(), product.getLoc(), rewriter);
     mask = mask ? joinBatches(mask, full, rewriter) : mask;
-    auto attention = rewriter.create<AttentionOp>(op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale),
-                                                  causal ? rewriter.getUnitAttr() : mlir::UnitAttr(),
-                                                  dropout ? dropout.getRatioAttr() : FloatAttr(),
-                                                  dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
+    auto attention = rewriter.create<AttentionOp>(
+        op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale), mlir::UnitAttr(), IntegerAttr(),
+        masked->scores.cap == 0 ? FloatAttr() : rewriter.getF64FloatAttr(masked->scores.cap),
+        dropout ? dropout.getRatioAttr() : FloatAttr(), dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
+    setPositions(attention, positions);
     Value result = masked->mayAverageRows ? withAverages(attention, rewriter) : attention.getResult();
     if (full.size() > 4)
       result = rewriter.create<ReshapeOp>(op.getLoc(), result, dimsOf(op.getResult()));
@@ -148,7 +154,7 @@ struct AbsorbScale : OpRewritePattern<AttentionOp> {
   }
 };
 
-/// A mask that is known to be causal becomes the flag, one that hides nothing goes; one of -inf and 0 becomes a bool.
+/// A mask of positions becomes the flags that say so, one that hides nothing goes; one of -inf and 0 becomes a bool.
 /// Of one that is the same for all samples, one sample's stays.
 struct SimplifyMask : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -156,12 +162,14 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
     Value mask = op.getMask();
     if (!mask)
       return failure();
-    const bool isCausal = isCausalMask(mask, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2]);
-    if (hidesNothing(mask) || (isCausal && !op.getCausal())) {
-      rewriter.replaceOpWithNewOp<AttentionOp>(op, op.getQuery(), op.getKey(), op.getValue(), Value(),
-                                               op.getScaleAttr(),
-                                               isCausal ? rewriter.getUnitAttr() : op.getCausalAttr(),
-                                               op.getDropoutAttr(), op.getDropoutIdAttr(), ViewsAttr());
+    const int64_t queries = dimsOf(op.getQuery())[2], keys = dimsOf(op.getKey())[2];
+    auto band = bandOf(mask, queries, keys);
+    auto positions = band ? withBand(positionsOf(op), *band, queries, keys) : std::nullopt;
+    if (positions || hidesNothing(mask)) {
+      rewriter.modifyOpInPlace(op, [&] {
+        op.getMaskMutable().clear();
+        setPositions(op, positions.value_or(positionsOf(op)));
+      });
       return success();
     }
     if (succeeded(splitOff(op, rewriter)))
@@ -183,7 +191,7 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
     return success();
   }
 
-  /// Of a bool mask of several parts (causal and padding) one that is causal becomes the flag; what broadcasts is not
+  /// Of a bool mask of several parts (causal and padding) those of positions become flags; what broadcasts is not
   /// expanded.
   static LogicalResult splitOff(AttentionOp op, PatternRewriter &rewriter) {
     Value mask = op.getMask();
@@ -192,12 +200,10 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
       return failure();
     auto parts = partsOf(hiding ? hiding->condition : Condition{mask, true});
     const size_t all = parts.size();
+    Positions positions = positionsOf(op);
     if (!hiding || hiding->low == -INFINITY)
-      llvm::erase_if(parts, [&](const Condition &part) {
-        return isCausalMask(part.value, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2], part.keeps);
-      });
-    const bool isCausal = parts.size() < all;
-    if (!isCausal && elementsOf(parts) >= tensorOf(mask).getNumElements())
+      positions = takePositions(parts, positions, dimsOf(op.getQuery())[2], dimsOf(op.getKey())[2]);
+    if (parts.size() == all && elementsOf(parts) >= tensorOf(mask).getNumElements())
       return failure();
     TensorBuilder on(rewriter, mask.getLoc());
     Value rest = conjunctionOf(parts, mask.getLoc(), rewriter);
@@ -205,7 +211,7 @@ struct SimplifyMask : OpRewritePattern<AttentionOp> {
       rest = on.select(rest, on.scalar(0, mask), on.scalar(hiding->low, mask));
     rest = rest ? withRank(rest, 4, rewriter) : rest;
     rewriter.modifyOpInPlace(op, [&] {
-      op.setCausal(op.getCausal() || isCausal);
+      setPositions(op, positions);
       rest ? op.getMaskMutable().assign(rest) : op.getMaskMutable().clear();
     });
     return success();

@@ -18,14 +18,6 @@ bool mayBeLow(mlir::Value value);
 /// there.
 bool hidesNothing(mlir::Value mask, bool keeps = true);
 
-/// Is it known that each row of a bool mask for [queries, keys] keeps a key? Then what stands for the others is nothing
-/// but low.
-bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
-
-/// Does `mask` let query i of `queries` see exactly the keys j <= i + keys - queries? A bool mask, or a float one of 0
-/// and low numbers. Every row keeps at least one key.
-bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
-
 /// Scores are kept where a bool is true, or where `keeps` is not.
 struct Condition {
   mlir::Value value;

@@ -15,6 +15,11 @@ std::optional<double> zc::importer::splatOf(Value value) {
   return number.convertToDouble();
 }
 
+std::optional<HostTensor> zc::importer::constantOf(Value value) {
+  DenseElementsAttr dense;
+  return matchPattern(value, m_Constant(&dense)) ? fromAttribute(dense) : std::nullopt;
+}
+
 std::optional<bool> zc::importer::truthOf(Value value) {
   SplatElementsAttr splat;
   if (!matchPattern(value, m_Constant(&splat)) || !splat.getElementType().isInteger(1))

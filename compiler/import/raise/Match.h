@@ -1,6 +1,7 @@
 //===- Match.h - looking at values while recognising ----------------------------===//
 #pragma once
 
+#include "compiler/import/base/HostTensor.h"
 #include "compiler/import/raise/Raise.h"
 #include "dialects/graph/Infer.h"
 
@@ -15,6 +16,8 @@ namespace zc::importer {
 using graph::tensorOf;
 inline llvm::ArrayRef<int64_t> dimsOf(mlir::Value value) { return tensorOf(value).getShape(); }
 
+/// The elements of a constant.
+std::optional<HostTensor> constantOf(mlir::Value value);
 /// The one number that all elements of a float constant are.
 std::optional<double> splatOf(mlir::Value value);
 /// The one truth that all elements of a bool constant are; no number is.
@@ -50,8 +53,8 @@ std::optional<int64_t> meanOverTail(mlir::Value value, mlir::Value x);
 
 /// What scales and masks scores before their softmax.
 inline bool isBetweenScoresAndSoftmax(mlir::Operation *op) {
-  return llvm::isa_and_nonnull<graph::AddOp, graph::SubOp, graph::MulOp, graph::DivOp, graph::MaxOp, graph::SelectOp>(
-      op);
+  return llvm::isa_and_nonnull<graph::AddOp, graph::SubOp, graph::MulOp, graph::DivOp, graph::MaxOp, graph::SelectOp,
+                               graph::TanhOp>(op);
 }
 
 /// Same element type and shape.

@@ -16,9 +16,9 @@ Value zc::importer::unscaled(Value value, double &scale) {
 
 namespace {
 
-std::optional<Scores> matchScores(Value value) {
-  Factors factors = factorsOf(value);
-  Scores scores{{}, factors.scalar, {}};
+std::optional<Scores> matchProduct(const Factors &factors, Value value) {
+  Scores scores;
+  scores.scale = factors.scalar;
   for (Value factor : factors.values) {
     auto product = factor.getDefiningOp<MatmulOp>();
     if (product && !scores.product && sameType(factor, value))
@@ -29,6 +29,23 @@ std::optional<Scores> matchScores(Value value) {
       return std::nullopt;
   }
   return scores.product && !scores.product.getBias() ? std::optional(scores) : std::nullopt;
+}
+
+/// cap * tanh(scale * product / cap)
+std::optional<Scores> matchCapped(const Factors &factors) {
+  auto tanh = factors.values.size() == 1 ? factors.values[0].getDefiningOp<TanhOp>() : TanhOp();
+  auto scores = tanh && factors.scalar > 0 ? matchProduct(factorsOf(tanh.getInput()), tanh.getInput()) : std::nullopt;
+  if (!scores)
+    return std::nullopt;
+  scores->cap = factors.scalar;
+  scores->scale *= scores->cap;
+  return scores;
+}
+
+std::optional<Scores> matchScores(Value value) {
+  const Factors factors = factorsOf(value);
+  auto scores = matchProduct(factors, value);
+  return scores ? scores : matchCapped(factors);
 }
 
 /// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
@@ -113,6 +130,7 @@ std::optional<Masked> scaled(std::optional<Masked> masked, double scale) {
   if (!masked || masked->isAveraged || scale < 1e-2)
     return std::nullopt;
   masked->scores.scale *= scale;
+  masked->scores.cap *= scale;
   for (Added &added : masked->added)
     added.factor *= scale;
   return masked;
@@ -173,17 +191,15 @@ bool Masked::broadcastsTo(Dims full) const {
          llvm::all_of(conditions, [&](const Condition &condition) { return fits(condition.value, full); });
 }
 
-bool Masked::takeCausal(Dims full) {
+Positions Masked::takePositions(Dims full) {
   full = full.take_back(2);
-  const size_t all = conditions.size();
-  llvm::erase_if(conditions, [&](const Condition &condition) { return isCausal(condition, full); });
-  if (conditions.size() < all)
-    return true;
-  bool isOnly = conditions.empty() && added.size() == 1;
-  if (!isOnly || !isCausal(added[0], full))
-    return false;
+  const bool isAlone = conditions.empty() && added.size() == 1 && added[0].factor > 0;
+  auto band = isAlone ? bandOf(added[0].value, full[0], full[1]) : std::nullopt;
+  auto positions = band ? withBand({}, *band, full[0], full[1]) : std::nullopt;
+  if (!positions)
+    return importer::takePositions(conditions, {}, full[0], full[1]);
   added.clear();
-  return true;
+  return *positions;
 }
 
 Value Masked::buildMask(int64_t rank, Location loc, PatternRewriter &rewriter) const {

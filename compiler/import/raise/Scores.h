@@ -1,17 +1,18 @@
 //===- Scores.h - what stands between a product of queries and keys and its softmax --===//
 #pragma once
 
-#include "compiler/import/raise/Mask.h"
 #include "compiler/import/raise/Match.h"
+#include "compiler/import/raise/Positions.h"
 
 namespace zc::importer {
 
 using Dims = llvm::ArrayRef<int64_t>;
 
-/// scale * q k^T, times `factors` that have a number for each row of scores, or for all
+/// scale * q k^T, times `factors` that have a number for each row of scores, or for all; of which cap tanh(that / cap)
 struct Scores {
   graph::MatmulOp product;
   double scale = 1;
+  double cap = 0; ///< 0: none
   llvm::SmallVector<mlir::Value, 1> factors;
 };
 
@@ -30,9 +31,9 @@ struct Masked {
 
   /// Does all of it broadcast to `scores`?
   bool broadcastsTo(Dims scores) const;
-  /// Is a mask causal? It is no longer among these then. One that is added stays beside others: rows that both hide as
-  /// a whole average what they would.
-  bool takeCausal(Dims scores);
+  /// What of the masks is but positions; they are no longer among these. One that is added stays beside others: rows
+  /// that both hide as a whole average what they would.
+  Positions takePositions(Dims scores);
   /// One mask, of rank `rank`, or null.
   mlir::Value buildMask(int64_t rank, mlir::Location loc, mlir::PatternRewriter &rewriter) const;
 };

@@ -22,7 +22,7 @@ public:
   }
 
   /// Of one head: query, result and lse are its own.
-  void run(SourceRows query, const HeadMask &mask, const HeadDropout &dropout, ResultRows result, float *lse,
+  void run(SourceRows query, const HeadScores &head, const HeadDropout &dropout, ResultRows result, float *lse,
            float *tile) const {
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
@@ -32,8 +32,8 @@ public:
       std::fill(tops, tops + rows, kMinusInfinity);
       std::fill(totals, totals + rows, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
-        if (!mask.hides(block))
-          addBlock(block, mask, dropout, tile);
+        if (!head.hides(block))
+          addBlock(block, head, dropout, tile);
       });
       for (int64_t i = 0; i < rows; ++i) {
         result.prefetchAfter(row + i, s.queries, s.dtype, s.valueDepth);
@@ -51,7 +51,7 @@ public:
 private:
   /// Adds what a block of keys gives to the sums of its rows; as many of them at a time as the first cache has room for
   /// the scores of.
-  void addBlock(const Block &block, const HeadMask &mask, const HeadDropout &dropout, float *tile) const {
+  void addBlock(const Block &block, const HeadScores &head, const HeadDropout &dropout, float *tile) const {
     const int64_t units = by.units(s.depth), terms = roundUp(s.keys, kTileColumns) / by.terms;
     const Right keys{tile + pieces.keyPanels + block.key * units, units * by.columns},
         values{tile + pieces.valuePanels + block.key / by.terms * by.columns, terms * by.columns};
@@ -62,7 +62,7 @@ private:
       multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth), keys,
                sumsInRows(by, scores, pieces.columns), rows, part.end(), false, part.scoreUnits(units));
       for (int64_t i = 0; i < part.rows; ++i)
-        addRow(part, first + i, i, mask, dropout, scores + i * pieces.columns, tile);
+        addRow(part, first + i, i, head, dropout, scores + i * pieces.columns, tile);
       multiply(by, leftRows(by, scores, pieces.columns), values,
                sumsInRows(by, tile + pieces.sums + first * pieces.valueDepth, pieces.valueDepth), rows,
                roundUp(s.valueDepth, by.columns), true, part.keyUnits());
@@ -70,12 +70,12 @@ private:
   }
 
   /// Scores of row i to what is added up, relative to the largest score yet of the row, which is one of all queries'.
-  void addRow(const Block &block, int64_t ofAll, int64_t i, const HeadMask &mask, const HeadDropout &dropout,
+  void addRow(const Block &block, int64_t ofAll, int64_t i, const HeadScores &head, const HeadDropout &dropout,
               float *scores, float *tile) const {
     float &top = tile[pieces.tops + ofAll], &total = tile[pieces.totals + ofAll];
     const ScoreRow row{scores, block.visible(i), block.end()};
-    mask.apply(block, i, scores, row.visible);
-    const float here = topOf(scores, row.visible, mask.factor());
+    head.finish(block, i, scores, nullptr);
+    const float here = topOf(scores, row.visible, head.factor());
     if (!(here <= top)) {
       const float factor = std::exp(top - here); // 0 at first; NaN stays NaN
       if (block.key > 0)
@@ -87,7 +87,7 @@ private:
     const bool isEmpty = top == kMinusInfinity;
     const int64_t visible = isEmpty ? 0 : row.visible;
     const float *factors = dropout.factors(block, i, visible, tile + pieces.factors);
-    total += exponentiate({scores, visible, row.end}, mask.factor(), isEmpty ? 0 : top, factors, by.terms == 2);
+    total += exponentiate({scores, visible, row.end}, head.factor(), isEmpty ? 0 : top, factors, by.terms == 2);
   }
 };
 

@@ -64,18 +64,15 @@ void multiply(const MicroKernel &by, const Left &left, const Right &right, const
                sums.at + i * sums.rowStride + j / by.columns * sums.tileStride, sums.rowStride, adds);
 }
 
-/// Keys that query i may see under `causal`: [0, visible).
-inline int64_t visibleKeys(const AttentionShape &s, int64_t i) {
-  return s.causal ? std::clamp<int64_t>(i + s.keys - s.queries + 1, 0, s.keys) : s.keys;
-}
-
 /// A block of scores: queries [row, row + rows) and keys [key, key + keys) of a head.
 struct Block {
   const AttentionShape &s;
   const MicroKernel &by;
   int64_t row, rows, key, keys;
 
-  int64_t visible(int64_t i) const { return std::clamp<int64_t>(visibleKeys(s, row + i) - key, 0, keys); }
+  /// Of its keys row i may see [hidden, visible), by positions.
+  int64_t visible(int64_t i) const { return std::clamp<int64_t>(s.endKey(row + i) - key, 0, keys); }
+  int64_t hidden(int64_t i) const { return std::clamp<int64_t>(s.firstKey(row + i) - key, 0, visible(i)); }
   int64_t visibleOfTile(int64_t i) const { return visible(std::min(i + by.rows, rows) - 1); }
   /// What rows are filled up to with zeros: whole tiles of the keys that the last row sees.
   int64_t end() const { return roundUp(visible(rows - 1), kTileColumns); }
@@ -86,37 +83,55 @@ struct Block {
 
   /// Products with the scores' rows and columns, over `units` of a head's width.
   auto scoreUnits(int64_t units) const {
-    return [this, units](int64_t i, int64_t j) { return visibleOfTile(i) > j ? Units{0, units} : kSkipped; };
+    return [this, units](int64_t i, int64_t j) {
+      return visibleOfTile(i) > j && hidden(i) < j + by.columns ? Units{0, units} : kSkipped;
+    };
   }
   /// Sums over keys.
   auto keyUnits() const {
-    return [this](int64_t i, int64_t) { return Units{0, by.units(visibleOfTile(i))}; };
+    return [this](int64_t i, int64_t) { return Units{unitOf(hidden(i)), by.units(visibleOfTile(i))}; };
   }
-  /// Sums over queries: the first unit with one that sees key j.
+  /// Sums over queries: units with those that see keys of a tile from j on.
   Units queryUnits(int64_t j) const {
-    int64_t first = s.causal ? std::clamp<int64_t>(key + j - (s.keys - s.queries) - row, 0, rows) : 0;
-    return {first / by.terms / by.step * by.step, by.units(rows)};
+    const int64_t own = key + j - (s.keys - s.queries) - row; // the query whose own key that is
+    const int64_t first = std::clamp<int64_t>(own - s.endOfSeen() + 1, 0, rows),
+                  end = std::clamp<int64_t>(own + kTileColumns - s.firstSeen(), first, rows);
+    return {unitOf(first), by.units(end)};
   }
+
+private:
+  /// The first of a step, which term `at` is in.
+  int64_t unitOf(int64_t at) const { return at / by.terms / by.step * by.step; }
 };
 
 /// fn(block) for the blocks of keys that queries [row, row + rows) see, in order.
 template <typename Fn> void forKeyBlocks(const AttentionShape &s, const MicroKernel &by, int64_t row, Fn fn) {
-  const int64_t rows = std::min(kQueryBlock, s.queries - row), seen = visibleKeys(s, row + rows - 1);
-  for (int64_t key = 0; key < seen; key += kKeyBlock)
-    fn(Block{s, by, row, rows, key, std::min(kKeyBlock, seen - key)});
+  const int64_t rows = std::min(kQueryBlock, s.queries - row), end = s.endKey(row + rows - 1);
+  for (int64_t key = s.firstKey(row) / kKeyBlock * kKeyBlock; key < end; key += kKeyBlock)
+    fn(Block{s, by, row, rows, key, std::min(kKeyBlock, end - key)});
 }
 
-/// The mask's rows of one head.
-struct HeadMask {
+/// What becomes of one head's products with keys: they are capped, masked and hidden.
+struct HeadScores {
   const AttentionShape &s;
   const void *mask;
   int64_t b, h;
 
-  /// What is left to scale scores by once they are masked.
-  float factor() const { return s.hasMask ? 1 : static_cast<float>(s.scale); }
-  void apply(const Block &block, int64_t i, float *scores, int64_t n) const {
-    if (s.hasMask)
-      maskScores(s.mask, row(block, i), s.maskStrides[3] == 0, static_cast<float>(s.scale), scores, n);
+  /// What is left to scale scores by then.
+  float factor() const { return s.hasMask || s.softcap != 0 ? 1 : static_cast<float>(s.scale); }
+  /// Row i of a block. `growth`: null, or where what scores grow by with their products is stored (capScores).
+  void finish(const Block &block, int64_t i, float *scores, float *growth) const {
+    const int64_t first = block.hidden(i), n = block.visible(i) - first;
+    if (s.softcap != 0) {
+      if (growth)
+        std::fill_n(growth, first, 0.0f);
+      capScores(static_cast<float>(s.scale), static_cast<float>(s.softcap), scores + first,
+                growth ? growth + first : nullptr, n);
+    }
+    if (s.hasMask) // ahead of the first key its numbers do not matter
+      maskScores(s.mask, row(block, i), s.maskStrides[3] == 0, s.softcap == 0 ? static_cast<float>(s.scale) : 1, scores,
+                 first + n);
+    std::fill_n(scores, first, kMinusInfinity);
   }
   /// Does it leave nothing of a block? Of a bool mask it is soon seen: one that a window is far from, or padding.
   bool hides(const Block &block) const {

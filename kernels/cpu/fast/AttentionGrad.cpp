@@ -21,10 +21,10 @@ struct GradHead {
   float *dMask;    ///< [queries, keys]; null: none
   bool startsMask; ///< is the first to add to it
 };
-/// Whose gradient is made, what masks and drops its scores, and in which thread's tile.
+/// Whose gradient is made, what becomes of its scores and drops them, and in which thread's tile.
 struct GradTask {
   GradHead head;
-  HeadMask mask;
+  HeadScores scores;
   HeadDropout dropout;
   float *tile;
 };
@@ -56,7 +56,7 @@ public:
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
-        if (!task.mask.hides(block))
+        if (!task.scores.hides(block))
           addBlock(block, task);
       });
       store(dQueries, rows, s.depth, static_cast<float>(s.scale), {head.dQuery.row(row, s.dtype), head.dQuery.stride});
@@ -98,14 +98,17 @@ protected:
     const GradHead &head = task.head;
     const float *lse = head.lse + part.row;
     auto rowOf = [&](int64_t i) {
-      SlopeRow row{at.scores + i * at.stride, at.slopes + i * at.stride, 0, 0, 0, nullptr, nullptr};
+      SlopeRow row{at.scores + i * at.stride, at.slopes + i * at.stride, 0, 0, 0, nullptr, nullptr, nullptr};
       if (i < part.rows && lse[i] != kMinusInfinity) {
         row.visible = part.visible(i);
         row.lse = lse[i];
         row.delta = tile[pieces.deltas + first + i];
         if (head.dMask)
           row.sums = head.dMask + (part.row + i) * s.keys + part.key;
-        task.mask.apply(part, i, row.scores, row.visible);
+        float *growth = s.softcap == 0 ? nullptr : tile + pieces.growth + i % 2 * pieces.growthStride;
+        task.scores.finish(part, i, row.scores, growth);
+        row.growth = growth;
+        std::fill_n(row.slopes, part.hidden(i), 0.0f); // of products that nobody made
         row.factors = task.dropout.factors(part, i, row.visible, tile + pieces.factors + i % 2 * pieces.factorStride);
       }
       return row;
@@ -158,7 +161,7 @@ private:
     float *tile = task.tile;
     const Slopes at{tile + pieces.scores, tile + pieces.slopes, pieces.columns};
     forSlopes(block, at, task, [&](int64_t, const SlopeRow &row, const SlopeRow &next) {
-      differentiate(row, next, block.end(), task.mask.factor(), nullptr);
+      differentiate(row, next, block.end(), task.scores.factor(), nullptr);
     });
     addQueryGradient(block, tile);
     addToKeys(block, at.scores, tile + pieces.gradPanels, s.valueDepth, tile + pieces.dValues);
@@ -221,7 +224,7 @@ private:
     alignas(64) float scores[kTileRows * kSlopeKeys], slopes[kTileRows * kSlopeKeys];
     forSlopes(part, {scores, slopes, kSlopeKeys}, task, [&](int64_t i, const SlopeRow &row, const SlopeRow &next) {
       const SlopePairs here = pairs.from(i / 2);
-      differentiate(row, next, part.end(), task.mask.factor(), &here);
+      differentiate(row, next, part.end(), task.scores.factor(), &here);
     });
   }
   /// Sums are [width][kTileColumns] for so many keys.

@@ -44,6 +44,16 @@ void addMask(DType type, const void *mask, bool isSplat, float scale, float *sco
   });
 }
 
+void capRow(float scale, float cap, float *scores, float *growth, int64_t n) {
+  const V inner = hn::Set(kF, scale / cap), outer = hn::Set(kF, cap), one = hn::Set(kF, 1);
+  forVectors(0, n, [&](int64_t j, size_t c) HWY_ATTR {
+    const V t = tanhV(hn::Mul(loadPart(scores + j, c), inner));
+    storePart(hn::Mul(t, outer), scores + j, c);
+    if (growth)
+      storePart(hn::NegMulAdd(t, t, one), growth + j, c);
+  });
+}
+
 float scaledTop(const float *scores, int64_t n, float scale) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   const auto step = static_cast<int64_t>(lanes());
@@ -133,7 +143,7 @@ const float *drawFactors(const DropoutNumbers &numbers, int64_t first, int64_t n
 }
 
 struct Slope {
-  V p, slope;
+  V p, slope, grown;
 };
 HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delta) {
   const V p = expV(hn::MulSub(loadVector(row.scores + j), factor, lse));
@@ -144,10 +154,11 @@ HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delt
     grad = hn::Mul(grad, factors);
   }
   const V slope = hn::Mul(p, hn::Sub(grad, delta));
+  const V grown = row.growth ? hn::Mul(slope, loadVector(row.growth + j)) : slope;
   if (j + static_cast<int64_t>(lanes()) <= row.visible)
-    return {kept, slope};
+    return {kept, slope, grown};
   const M visible = lanesBelow(j, row.visible);
-  return {hn::IfThenElseZero(visible, kept), hn::IfThenElseZero(visible, slope)};
+  return {hn::IfThenElseZero(visible, kept), hn::IfThenElseZero(visible, slope), hn::IfThenElseZero(visible, grown)};
 }
 /// Of the vector at j.
 HWY_INLINE void addSlope(const SlopeRow &row, int64_t j, V slope) {
@@ -163,7 +174,7 @@ HWY_INLINE void forSlopes(const SlopeRow &first, const SlopeRow &second, int64_t
   const V factor = hn::Set(kF, scale), lse0 = hn::Set(kF, first.lse), lse1 = hn::Set(kF, second.lse),
           delta0 = hn::Set(kF, first.delta), delta1 = hn::Set(kF, second.delta);
   const int64_t visible = std::max(first.visible, second.visible);
-  const Slope none{hn::Zero(kF), hn::Zero(kF)};
+  const Slope none{hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
   for (int64_t j = 0; j < end; j += static_cast<int64_t>(lanes())) {
     if (j >= visible) {
       fn(j, none, none);
@@ -182,14 +193,14 @@ void differentiateRows(const SlopeRow &first, const SlopeRow &second, int64_t en
     return forSlopes(first, second, end, scale, [&](int64_t j, Slope a, Slope b) HWY_ATTR {
       storeVector(a.p, first.scores + j);
       storeVector(b.p, second.scores + j);
-      storeVector(a.slope, first.slopes + j);
-      storeVector(b.slope, second.slopes + j);
+      storeVector(a.grown, first.slopes + j);
+      storeVector(b.grown, second.slopes + j);
     });
   auto *row0 = reinterpret_cast<Bf16 *>(pairs->rows), *row1 = reinterpret_cast<Bf16 *>(pairs->rows + pairs->rowStride);
   forSlopes(first, second, end, scale, [&](int64_t j, Slope a, Slope b) HWY_ATTR {
     const int64_t at = j / kTileColumns * pairs->panelStride + j % kTileColumns;
     storePairs(a.p, b.p, nullptr, nullptr, pairs->probabilities + at);
-    storePairs(a.slope, b.slope, row0 + j, row1 + j, pairs->slopes + at);
+    storePairs(a.grown, b.grown, row0 + j, row1 + j, pairs->slopes + at);
   });
 }
 
@@ -231,6 +242,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace zc::cpu {
 HWY_EXPORT(addMask);
+HWY_EXPORT(capRow);
 HWY_EXPORT(scaledTop);
 HWY_EXPORT(exponentiateRow);
 HWY_EXPORT(drawFactors);
@@ -240,6 +252,9 @@ HWY_EXPORT(dotsOfRows);
 
 void maskScores(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n) {
   HWY_DYNAMIC_DISPATCH(addMask)(type, mask, isSplat, scale, scores, n);
+}
+void capScores(float scale, float cap, float *scores, float *growth, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(capRow)(scale, cap, scores, growth, n);
 }
 float topOf(const float *scores, int64_t n, float scale) { return HWY_DYNAMIC_DISPATCH(scaledTop)(scores, n, scale); }
 float exponentiate(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow) {

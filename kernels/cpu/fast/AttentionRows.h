@@ -19,6 +19,9 @@ struct ScoreRow {
 /// with `isSplat`, one for all.
 void maskScores(DType type, const void *mask, bool isSplat, float scale, float *scores, int64_t n);
 
+/// scores = cap tanh(scores scale / cap). `growth`, unless null: 1 - tanh^2, what they grow by where scores scale does.
+void capScores(float scale, float cap, float *scores, float *growth, int64_t n);
+
 /// The largest of scores scale; -inf of none. NaN if all but NaN is -inf: sums of e^x then are NaN.
 float topOf(const float *scores, int64_t n, float scale);
 
@@ -43,6 +46,7 @@ struct SlopeRow {
   float lse, delta;
   float *sums;          ///< what slopes are added to; null: nothing
   const float *factors; ///< dropout's; null: none
+  const float *growth;  ///< what slopes are multiplied by once they are added; null: nothing
 };
 /// Where two rows become pairs of bf16: units of panels of kTileColumns keys, `panelStride` units apart, for products
 /// that sum over rows; and slopes also rows of two keys a unit.
@@ -57,8 +61,8 @@ struct SlopePairs {
             rows + 2 * count * rowStride, rowStride};
   }
 };
-/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta), then p times its factor. Without `pairs`
-/// each becomes the one it is made of.
+/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta) growth, then p times its factor. Without
+/// `pairs` each becomes the one it is made of.
 void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, const SlopePairs *pairs);
 
 /// to = x factor, in `type`.

@@ -11,7 +11,7 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 /// What is added to score (b, h, i, j): 0, -inf or the mask's value.
 template <typename T>
 double maskAt(const AttentionShape &s, const void *mask, int64_t b, int64_t h, int64_t i, int64_t j) {
-  if (s.causal && j > i + s.keys - s.queries)
+  if (j < s.firstKey(i) || j >= s.endKey(i))
     return kMinusInfinity;
   if (!s.hasMask)
     return 0;
@@ -19,6 +19,15 @@ double maskAt(const AttentionShape &s, const void *mask, int64_t b, int64_t h, i
   if (s.mask == DType::boolean)
     return static_cast<const uint8_t *>(mask)[at] ? 0 : kMinusInfinity;
   return s.mask == DType::f32 ? static_cast<const float *>(mask)[at] : load(static_cast<const T *>(mask)[at]);
+}
+
+/// Of a query's product with a key, before it is masked; and what that grows by where the product times `scale` does.
+double scoreOf(const AttentionShape &s, double product) {
+  return s.softcap == 0 ? s.scale * product : s.softcap * std::tanh(s.scale * product / s.softcap);
+}
+double growthOf(const AttentionShape &s, double score) {
+  const double part = s.softcap == 0 ? 0 : score / s.softcap;
+  return 1 - part * part;
 }
 
 /// What is dropped of probabilities in a step, by row of [B, H, S] and key.
@@ -84,7 +93,7 @@ Prepared prepareAttention(const KernelSpec &spec) {
           double top = kMinusInfinity, total = 0;
           for (int64_t j = 0; j < s.keys; ++j) {
             double &score = scores[j];
-            score = s.scale * dot(q, keyRow(t.key, j), s.depth) + maskAt<T>(s, operands[3], b, h, i, j);
+            score = scoreOf(s, dot(q, keyRow(t.key, j), s.depth)) + maskAt<T>(s, operands[3], b, h, i, j);
             top = score > top || std::isnan(score) ? score : top;
           }
           std::fill(sums, sums + s.valueDepth, 0);
@@ -106,8 +115,8 @@ Prepared prepareAttention(const KernelSpec &spec) {
 
 /// The gradients of what has one key head, in a step. With P = exp(scores - lse), delta = rowsum(grad * output):
 /// dV = P^T grad; dS = P (grad V^T - delta) scale; dQ = dS K; dK = dS^T Q; of a mask dS / scale. With dropout's factors
-/// F P becomes F P in dV, and grad V^T F grad V^T. Queries that share a key head are summed in order, and so is what
-/// shares an element of the mask.
+/// F P becomes F P in dV, and grad V^T F grad V^T. With a softcap dQ and dK are of dS times 1 - tanh^2. Queries that
+/// share a key head are summed in order, and so is what shares an element of the mask.
 template <typename T, typename S> struct KeyHeadGradients {
   const AttentionShape &s;
   const AttentionGradTensors &t;
@@ -122,10 +131,11 @@ template <typename T, typename S> struct KeyHeadGradients {
     std::fill(dq, dq + s.depth, 0);
     for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
       const T *k = rowOf<T>(t.key, operands, b, keyHead, j);
-      double p = std::exp(s.scale * dot(q, k, s.depth) + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+      const double score = scoreOf(s, dot(q, k, s.depth));
+      double p = std::exp(score + maskAt<T>(s, operands[6], b, h, i, j) - lse);
       const double factor = dropout.factor(row, j);
       double slope = p * (factor * dot(g, rowOf<T>(t.value, operands, b, keyHead, j), s.valueDepth) - delta);
-      const double ds = slope * s.scale;
+      const double ds = slope * growthOf(s, score) * s.scale;
       if (dMask)
         dMask[b * s.maskStrides[0] + h * s.maskStrides[1] + i * s.maskStrides[2] + j * s.maskStrides[3]] +=
             static_cast<S>(slope);

@@ -50,3 +50,19 @@ graph.program @short phase = micro inputs = ["x"] {
   %y = graph.fused %t {program = array<i64: 2, 20, 0, 0, 6, 0, 1, 0, 0, 2>} : (tensor<4x5x16xf32>) -> tensor<4x5x16xf32>
   graph.return %y : tensor<4x5x16xf32>
 }
+
+// -----
+
+// A view of nothing might begin behind the last element.
+// CHECK-LABEL: graph.program @empty
+graph.program @empty phase = micro inputs = ["x"] {
+^bb0(%x: tensor<0x32xf32>):
+  // CHECK: graph.slice
+  // CHECK: graph.slice
+  // CHECK: graph.fused
+  // CHECK-NOT: graph.views
+  %a = graph.slice %x {offsets = array<i64: 0, 0>, sizes = array<i64: 0, 16>, strides = array<i64: 1, 1>} : (tensor<0x32xf32>) -> tensor<0x16xf32>
+  %b = graph.slice %x {offsets = array<i64: 0, 16>, sizes = array<i64: 0, 16>, strides = array<i64: 1, 1>} : (tensor<0x32xf32>) -> tensor<0x16xf32>
+  %y = graph.fused %a, %b {program = array<i64: 1, 6, 0, 0, 1, 0, 2>} : (tensor<0x16xf32>, tensor<0x16xf32>) -> tensor<0x16xf32>
+  graph.return %y : tensor<0x16xf32>
+}

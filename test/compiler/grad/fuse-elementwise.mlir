@@ -185,3 +185,26 @@ graph.program @micro phase = micro inputs = ["g", "u"] {
   graph.accumulate_grad @w, %dw2 : tensor<8x8xf32>
   graph.return %z : tensor<4x8xf32>
 }
+
+// -----
+
+// What a program computes for an operation that takes it has the shape that its inputs give it: what is broadcast is not
+// all of them.
+// CHECK-LABEL: graph.program @pooled
+graph.parameter @s : tensor<32xf32> role = trainable
+graph.parameter @b : tensor<32xf32> role = trainable
+graph.program @pooled phase = micro inputs = ["x", "g", "m", "v"] {
+^bb0(%x: tensor<2x16x32xf32>, %g: tensor<2x1x32xf32>, %m: tensor<32xf32>, %v: tensor<32xf32>):
+  // CHECK: graph.backward
+  // CHECK: %[[E:.*]] = graph.expand
+  // CHECK: graph.fused_into %[[E]], %{{.*}} {{.*}}into = "batch_norm_grad_sums"
+  %s = graph.read @s : tensor<32xf32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  graph.backward
+  %e = graph.expand %g {shape = array<i64: 2, 16, 32>} : (tensor<2x1x32xf32>) -> tensor<2x16x32xf32>
+  %h = graph.mul %e, %half : (tensor<2x16x32xf32>, tensor<f32>) -> tensor<2x16x32xf32>
+  %ds, %db, %f, %a, %c = graph.batch_norm_grad_sums %h, %x, %s, %m, %v {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x16x32xf32>, tensor<2x16x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<32xf32>)
+  graph.accumulate_grad @s, %ds : tensor<32xf32>
+  graph.accumulate_grad @b, %db : tensor<32xf32>
+  graph.return
+}

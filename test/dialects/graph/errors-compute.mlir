@@ -205,6 +205,26 @@ graph.program @micro phase = micro inputs = ["q"] {
 
 graph.program @micro phase = micro inputs = ["q"] {
 ^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c11] a window of 0 keys}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, window = 0 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c12] a softcap of -1.000000}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, softcap = -1.0 : f64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
   // expected-error @below {{[attention_c10] dropout 1.000000 is outside (0, 1)}}
   // expected-error @below {{failed to infer returned types}}
   %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, dropout = 1.0 : f64, dropout_id = 0 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)

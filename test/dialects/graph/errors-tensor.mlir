@@ -436,3 +436,12 @@ graph.program @micro phase = micro inputs = ["x", "c"] {
   %0:5 = graph.fused_into %x, %x, %c, %c, %c {into = "batch_norm_grad_sums", program = array<i64: 1, 17, 0, 1, 0, 1>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
   graph.return
 }
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "c"] {
+^bb0(%g: tensor<2x1x3xf32>, %x: tensor<2x4x3xf32>, %c: tensor<3xf32>):
+  // expected-error @below {{[fused_into_c2] plan asks kernel 'batch_norm_grad_sums'}}
+  %0:5 = graph.fused_into %g, %x, %c, %c, %c {into = "batch_norm_grad_sums", program = array<i64: 1, 17, 0, 0, 0, 1>, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x1x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  graph.return
+}

@@ -282,12 +282,12 @@ graph.program @micro phase = micro inputs = ["subtracted", "k", "v", "padding"] 
 
 // -----
 
-// A window over positions of each sample is one sample's, causal beside a bool, and leaves each row a key; what comes with
-// the data is not.
+// A window without an end, over positions of each sample, is one sample's, and leaves each row a key; what comes with the
+// data is not.
 // CHECK-LABEL: inputs = ["window", "k", "v", "shown"]
 // CHECK: %[[M:.*]] = graph.less %{{.*}}, %{{.*}} -> tensor<1x1x3x3xi1>
 // CHECK-NOT: graph.reduce_mean
-// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[M]] {causal
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[M]] {scale
 // CHECK: graph.attention {{.*}}tensor<2x1x1x3xi1>
 graph.program @micro phase = micro inputs = ["window", "k", "v", "shown"] {
 ^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %shown: tensor<2x1x1x3xi1>):
@@ -297,11 +297,9 @@ graph.program @micro phase = micro inputs = ["window", "k", "v", "shown"] {
   %two = graph.constant dense<2> : tensor<i64>
   %columns = graph.constant dense<[[[[0, 1, 2]]], [[[0, 1, 2]]]]> : tensor<2x1x1x3xi64>
   %rows = graph.constant dense<[[[[0], [1], [2]]], [[[0], [1], [2]]]]> : tensor<2x1x3x1xi64>
-  %le = graph.less_equal %columns, %rows : (tensor<2x1x1x3xi64>, tensor<2x1x3x1xi64>) -> tensor<2x1x3x3xi1>
   %first = graph.sub %rows, %two : (tensor<2x1x3x1xi64>, tensor<i64>) -> tensor<2x1x3x1xi64>
   %near = graph.less %first, %columns : (tensor<2x1x3x1xi64>, tensor<2x1x1x3xi64>) -> tensor<2x1x3x3xi1>
-  %and = graph.and %le, %near : (tensor<2x1x3x3xi1>, tensor<2x1x3x3xi1>) -> tensor<2x1x3x3xi1>
-  %mask = graph.select %and, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %mask = graph.select %near, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
   %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
   %a = graph.add %s, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
   %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
