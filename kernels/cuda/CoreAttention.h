@@ -10,8 +10,9 @@
 
 namespace zc::cuda {
 
-/// What scores are: products alone; with a mask; with dropout of what becomes of them, and a mask if there is one.
-enum class CoreForm : uint8_t { plain, masked, dropping };
+/// What becomes of products: they are scores; with a mask; or with all that there may be, a mask, a softcap, dropout,
+/// which takes registers that the others have not to give.
+enum class CoreForm : uint8_t { plain, masked, general };
 
 /// Scores as tiles ask for them.
 template <typename T, CoreForm kForm> struct CoreScores {
@@ -35,7 +36,7 @@ template <typename T, CoreForm kForm> struct CoreScores {
     std::copy(s.maskStrides.begin(), s.maskStrides.end(), maskStrides);
   }
 
-  static constexpr bool kMasked = kForm != CoreForm::plain, kDrops = kForm == CoreForm::dropping;
+  static constexpr bool kMasked = kForm != CoreForm::plain, kGeneral = kForm == CoreForm::general;
   static ZC_HD float lowest() { return -std::numeric_limits<float>::infinity(); }
   /// Heads that share a head of keys.
   ZC_HD int group() const { return heads / keyHeads; }
@@ -56,7 +57,8 @@ template <typename T, CoreForm kForm> struct CoreScores {
     return square < 0.0625f ? series : whole;
   }
   /// A product's score, as a power of two.
-  ZC_HD float score(float product) const { return cap == 0 ? power * product : cap * bent(product); }
+  ZC_HD float score(float product) const { return isCapped() ? cap * bent(product) : power * product; }
+  ZC_HD bool isCapped() const { return kGeneral && cap != 0; }
   /// What that grows by where power * product does.
   ZC_HD float growth(float product) const {
     const float part = bent(product);
@@ -71,7 +73,7 @@ template <typename T, CoreForm kForm> struct CoreScores {
   ZC_HD float added(int64_t maskAt, int i, int j) const {
     const bool isHidden = (j >= keys) | (j > i + behind) | (j < i + before);
     float sum = 0;
-    if (kMasked && (!kDrops || mask)) { // what is not there is asked as the last one that is
+    if (kMasked && (!kGeneral || mask)) { // what is not there is asked as the last one that is
       const int64_t at =
           maskAt + (i < queries ? i : queries - 1) * maskStrides[2] + (j < keys ? j : keys - 1) * maskStrides[3];
       if (maskType == DType::boolean)
@@ -151,7 +153,7 @@ template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(scores, index);
-    const Words numbers = Scores::kDrops ? scores.dropout.drawn(frame) : Words{};
+    const Words numbers = Scores::kGeneral ? scores.dropout.drawn(frame) : Words{};
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     bringHeld<D, T>(block, copies, own.of(q, scores.depth), nullptr, packed);
@@ -211,7 +213,7 @@ private:
         score = powerOfTwo(score - (top == scores.lowest() ? 0 : top));
         state.total[tall].of[at][e / 2] += score;
       });
-      if constexpr (Scores::kDrops) {
+      if (Scores::kGeneral && scores.dropout.isThere()) {
         CoreKept<Warp> kept;
         scores.dropout.template draw<D>(
             warp, numbers, [&](int row, int other) { return own.place(query + row, key + 16 * step + other); }, kept);
@@ -284,8 +286,8 @@ private:
 
 /// fn(integral_constant<CoreForm, form>)
 template <typename Fn> void withForm(const cpu::AttentionShape &s, const Fn &fn) {
-  if (s.dropout != 0)
-    fn(std::integral_constant<CoreForm, CoreForm::dropping>());
+  if (s.dropout != 0 || s.softcap != 0)
+    fn(std::integral_constant<CoreForm, CoreForm::general>());
   else if (s.hasMask)
     fn(std::integral_constant<CoreForm, CoreForm::masked>());
   else

@@ -30,7 +30,7 @@ template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(g.scores, index);
-    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     const CoreSource<T> outputs = own.of(output, g.scores.valueDepth);
@@ -113,7 +113,7 @@ private:
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
-      if constexpr (G::Scores::kDrops) {
+      if (G::Scores::kGeneral && g.scores.dropout.isThere()) {
         CoreKept<Warp> kept;
         g.scores.dropout.template draw<D>(
             warp, numbers, [&](int row, int other) { return own.place(query + row, first + other); }, kept);
@@ -158,7 +158,7 @@ template <typename T, int D, CoreForm kForm> struct CoreKeyGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own = ownOf(index);
-    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
     const int depth = g.scores.depth, valueDepth = g.scores.valueDepth;
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
@@ -250,10 +250,18 @@ private:
         continue;
       const bool isPlain = g.scores.isPlain(first, 16, key, Cut::kOfWarp);
       CoreSums<Warp, D> p, slopes;
-      multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
-      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
+      auto weigh = [&] {
+        g.template weigh<D>(
+            warp, p, isPlain, maskAt, [&](int, int, int e, int other) { return exponents[other / 2].element[e % 2]; },
+            [&](int row, int other, const auto &f) { return f(first + other, key + row); });
+      };
       [[maybe_unused]] CoreKept<Warp> kept;
-      if constexpr (G::Scores::kDrops) {
+      const bool drops = G::Scores::kGeneral && g.scores.dropout.isThere();
+      multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
+      if constexpr (!G::Scores::kGeneral) // before there are slopes: registers
+        weigh();
+      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
+      if (drops) {
         g.scores.dropout.template draw<D>(
             warp, numbers, [&](int down, int other) { return (row + first + other) * g.scores.keys + key + down; },
             kept);
@@ -261,13 +269,12 @@ private:
       }
       g.template steepen<D>(warp, p, slopes,
                             [&](int, int, int e, int other) { return deltas[other / 2].element[e % 2]; });
-      g.template weigh<D>(
-          warp, p, isPlain, maskAt, [&](int, int, int e, int other) { return exponents[other / 2].element[e % 2]; },
-          [&](int row, int other, const auto &f) { return f(first + other, key + row); });
+      if constexpr (G::Scores::kGeneral) // after the products' last use
+        weigh();
       forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int) {
         slopes[tall][half].of[lane][e] *= p[tall][half].of[lane][e];
       });
-      if constexpr (G::Scores::kDrops)
+      if (drops)
         g.scores.dropout.template apply<D>(warp, kept, p);
       addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
       addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);

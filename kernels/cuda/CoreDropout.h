@@ -19,6 +19,7 @@ public:
       : id(s.dropoutId), seed(s.seed), rank(s.rank), threshold(static_cast<uint32_t>(dropoutThreshold(s.dropout))),
         scale(static_cast<float>(1 / (1 - s.dropout))) {}
 
+  ZC_HD bool isThere() const { return threshold != 0; }
   /// What is drawn from in a step.
   ZC_HD Words drawn(const Frame &frame) const {
     return randomKey(id, frame.context->step, frame.context->micro, rank, seed);
@@ -29,19 +30,15 @@ public:
   ZC_HD void draw(const Warp &warp, const Words &numbers, const Place &place, CoreKept<Warp> &kept) const {
     warp.forLanes([&](int lane, int at) {
       uint32_t bits = 0;
-      ZC_UNROLL
-      for (int tall = 0; tall < CoreCut<D>::kTall; ++tall)
-        ZC_UNROLL
-      for (int half = 0; half < 2; ++half)
-        ZC_UNROLL
-      for (int lower = 0; lower < 2; ++lower) {
-        const int row = tall * 16 + lane / 4 + lower * 8, other = half * 8 + lane % 4 * 2;
+      ZC_ROLLED // registers: blocks of numbers beside each other would take many
+          for (int pair = 0; pair < CoreCut<D>::kTall * 4; ++pair) { // two neighbours of a row: of tall, half, lower
+        const int row = pair / 4 * 16 + lane / 4 + pair % 2 * 8, other = pair / 2 % 2 * 8 + lane % 4 * 2;
         const int64_t first = place(row, other), second = place(row, other + 1);
         Words words = randomBlock(numbers, first / 4);
-        bits |= keeps(words, first) << bitOf(tall, half, 2 * lower);
+        bits |= keeps(words, first) << (2 * pair);
         if (second / 4 != first / 4)
           words = randomBlock(numbers, second / 4);
-        bits |= keeps(words, second) << bitOf(tall, half, 2 * lower + 1);
+        bits |= keeps(words, second) << (2 * pair + 1);
       }
       kept.of[at][0] = bits;
     });

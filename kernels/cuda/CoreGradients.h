@@ -22,7 +22,7 @@ template <typename T, CoreForm kForm> struct CoreGradients {
     forSums<D>(warp, [&](int at, int tall, int half, int e, int, int other) {
       float &slope = slopes[tall][half].of[at][e];
       slope -= delta(at, tall, e, other);
-      if (scores.cap != 0)
+      if (scores.isCapped())
         slope *= scores.growth(products[tall][half].of[at][e]);
     });
   }
@@ -46,7 +46,7 @@ template <typename T, CoreForm kForm> struct CoreGradients {
 
 private:
   ZC_HD float scoreAnd(float product, float exponent) const {
-    return scores.cap == 0 ? std::fma(product, scores.power, exponent) : scores.score(product) + exponent;
+    return scores.isCapped() ? scores.score(product) + exponent : std::fma(product, scores.power, exponent);
   }
 };
 

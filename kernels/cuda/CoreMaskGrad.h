@@ -38,7 +38,7 @@ template <typename T, int D, CoreForm kForm> struct CoreMaskGradBody {
 
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
-    const Words numbers = G::Scores::kDrops ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
     const int64_t tiles = tilesOf(g.scores.queries, g.scores.keys), tile = index % tiles;
     const int wide = (g.scores.keys + Cut::kPassing - 1) / Cut::kPassing;
     const Tile own{index / tiles, static_cast<int>(tile / wide) * Cut::kOfBlock,
@@ -114,7 +114,7 @@ private:
           [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
           [&](int down, int other, const auto &f) { return f(query + down, first + other); });
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
-      if constexpr (G::Scores::kDrops) {
+      if (G::Scores::kGeneral && g.scores.dropout.isThere()) {
         CoreKept<Warp> kept;
         g.scores.dropout.template draw<D>(
             warp, numbers, [&](int down, int other) { return (row + query + down) * g.scores.keys + first + other; },

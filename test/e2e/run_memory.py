@@ -7,6 +7,7 @@ import os, pathlib, shutil, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite
+from onnx_write import FLOAT, Graph, value_info
 import json
 
 suite = Suite(__doc__)
@@ -100,13 +101,28 @@ def steady_step(name, small, steps, threads, precision, isa="DEFAULT"):
     return f"{steps - 2} steps"
 
 
-def long_sequences(target):
+def long_gpt(path, positions):
+    subprocess.run([sys.executable, SUPPORT / "make_gpt.py", path, *"--seed 0 --layers 1 --hidden 256 --heads 4 --vocab 512 --batch 1".split(),
+                    "--seq", str(positions)], check=True, capture_output=True)
+
+
+def long_window(path, positions):
+    """Of which each sees the 1,024 last ones: no table of positions."""
+    g = Graph("window")
+    g.inputs, g.outputs = [value_info("x", FLOAT, [1, positions, 256])], [value_info("loss", FLOAT, [])]
+    joined = g.op("MatMul", ["x", g.parameter("w", [256, 768], 0.02)])
+    heads = g.op("Split", [joined, g.constant([256] * 3)], count=3, axis=2)
+    y = g.op("Attention", heads, q_num_heads=4, kv_num_heads=4, is_causal=1, left_window_size=1023)
+    g.op("ReduceMean", [y], outputs=["loss"], keepdims=0)
+    g.write(path, 0, opset=25)
+
+
+def long_sequences(kind, target):
     """A step of 32K positions on four heads is planned within 1 GiB, and memory grows with the positions, not with their square."""
     peaks = []
     for positions in (8192, 32768):
-        path = suite.dir / f"long-{target}-{positions}.onnx"
-        subprocess.run([sys.executable, SUPPORT / "make_gpt.py", path, *"--seed 0 --layers 1 --hidden 256 --heads 4 --vocab 512 --batch 1".split(),
-                        "--seq", str(positions)], check=True, capture_output=True)
+        path = suite.dir / f"{kind.__name__}-{target}-{positions}.onnx"
+        kind(path, positions)
         peaks.append(json.loads(suite.tool("zero-compile", path, "--target", target, "--dry-run", "--json"))["tiers"]["device"]["peak_bytes"])
     if peaks[1] > 1 << 30 or peaks[1] > 4 * peaks[0]:
         raise Case(f"{peaks} bytes")
@@ -114,7 +130,8 @@ def long_sequences(target):
 
 
 make_models()
-cases = [(f"32K positions on {target}", lambda target=target: long_sequences(target)) for target in ("cpu", "cuda")]
+cases = [(f"32K positions on {target}{', a window of 1,024' if kind is long_window else ''}", lambda kind=kind, target=target: long_sequences(kind, target))
+         for kind in (long_gpt, long_window) for target in ("cpu", "cuda")]
 for name in MODELS:
     for ranks in (1, 2):
         cases.append((f"{name} W={ranks}", lambda name=name, ranks=ranks: bounded(name, ranks, False)))

@@ -170,10 +170,11 @@ TEST(Fibers, normsOfGradientsHaveTheBitsOfBlocks) {
 }
 
 /// Forward, and all gradients.
-void expectAttentionOfBlocks(const Value &q, const Value &mask) {
+void expectAttentionOfBlocks(const Value &q, const Value &mask, const Attributes &more = {}) {
   const Value k = uniform(q.type, 2, -1, 1), v = uniform(q.type, 3, -1, 1), grad = uniform(q.type, 5, -1, 1);
   const Value lse({DType::f32, {1, q.type.dims[1], q.type.dims[2]}});
-  const Attributes attributes = {{"scale", 0.3}, {"causal", int64_t{1}}};
+  Attributes attributes = {{"scale", 0.3}, {"causal", int64_t{1}}};
+  attributes.insert(more.begin(), more.end());
   const Call forward{"attention", {q, k, v, mask}, {Value(q.type), lse}, attributes};
   expectBitsOfBlocks(forward, 1);
   const auto made = must(runOn(blockRegistry(), forward));
@@ -189,8 +190,11 @@ TEST(Fibers, attentionOnTensorCoresHasTheBitsOfBlocks) {
   for (int64_t depth : {40, 35, 96}) // packed, number by number, two tiles of passing keys for one of queries
     expectAttentionOfBlocks(uniform({DType::bf16, {1, 1, 150, depth}}, 1, -1, 1),
                             uniform({DType::f32, {1, 1, 150, 150}}, 4, -1, 1));
-  expectAttentionOfBlocks(uniform({DType::bf16, {1, 2, 70, 40}}, 1, -1, 1), // heads that share a mask
-                          uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1));
+  const Value heads = uniform({DType::bf16, {1, 2, 70, 40}}, 1, -1, 1),
+              mask = uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1);
+  expectAttentionOfBlocks(heads, mask); // shared
+  expectAttentionOfBlocks(heads, mask, {{"window", int64_t{20}}, {"softcap", 0.8}});
+  expectAttentionOfBlocks(heads, mask, {{"dropout", 0.3}, {"dropout_id", int64_t{3}}});
 }
 
 TEST(Fibers, attentionOnCudaCoresHasTheBitsOfBlocks) {

@@ -109,28 +109,40 @@ std::unique_ptr<HostTensor> ParameterBytes::part(StringRef name, int64_t first, 
   return tensor;
 }
 
-std::optional<ParameterBytes::Frontier> ParameterBytes::causalFrontier(const TensorInfo &info) {
+std::optional<ParameterBytes::Band> ParameterBytes::band(const TensorInfo &info) {
   if (info.dims.size() < 2 || info.elements == 0)
     return std::nullopt;
   const int64_t rows = info.dims[info.dims.size() - 2], columns = info.dims.back(),
                 size = static_cast<int64_t>(sizeOf(info.dtype)), rowBytes = columns * size;
-  std::string first, row;
-  if (!bytesAt(info, 0, rowBytes, first))
+  std::string first, numbers, row;
+  if (!bytesAt(info, 0, rowBytes, first) || !bytesAt(info, (rows - 1) * rowBytes, rowBytes, numbers))
     return std::nullopt;
-  const StringRef kept = StringRef(first).take_front(size), dropped = StringRef(first).take_back(size);
-  const bool isUniform = kept == dropped;
-  if (!isUniform && (columns < rows || rows < 2))
+  // Of j - i from 1 - rows on: what any row is, is a part of this. With fewer columns than rows only one number is.
+  for (int64_t more = numbers.size() / size; more < rows + columns - 1; ++more)
+    numbers +=
+        first.substr(static_cast<size_t>(std::max<int64_t>(more - rows + 1, 0) * size), static_cast<size_t>(size));
+  auto numberAt = [&](int64_t far) {
+    return StringRef(numbers).substr(static_cast<size_t>((far + rows - 1) * size), static_cast<size_t>(size));
+  };
+  const StringRef kept = numberAt(columns - rows);
+  int64_t from = columns - rows, last = from;
+  while (from > 1 - rows && numberAt(from - 1) == kept)
+    --from;
+  while (last < columns - 1 && numberAt(last + 1) == kept)
+    ++last;
+  std::optional<StringRef> dropped;
+  for (int64_t far = 1 - rows; far < columns; ++far)
+    if ((far < from || far > last) && numberAt(far) != dropped.value_or(numberAt(far)))
+      return std::nullopt;
+    else if (far < from || far > last)
+      dropped = numberAt(far);
+  if (dropped && (columns < rows || rows < 2))
     return std::nullopt;
-  // What any row is, is a part of this.
-  std::string numbers;
-  for (int64_t i = 0; i < 2 * columns; ++i)
-    numbers += (i < columns ? kept : dropped).str();
-  for (int64_t r = 0, n = info.elements / columns; r < n; ++r) {
-    if (!bytesAt(info, r * rowBytes, rowBytes, row))
+  for (int64_t r = 0, n = info.elements / columns; r < n; ++r)
+    if (!bytesAt(info, r * rowBytes, rowBytes, row) ||
+        row !=
+            StringRef(numbers).substr(static_cast<size_t>((rows - 1 - r % rows) * size), static_cast<size_t>(rowBytes)))
       return std::nullopt;
-    if (row != StringRef(numbers).substr(isUniform ? 0 : (rows - 1 - r % rows) * size, rowBytes))
-      return std::nullopt;
-  }
   auto scalar = [&](StringRef bytes) {
     HostTensor number;
     number.dtype = info.dtype;
@@ -138,7 +150,7 @@ std::optional<ParameterBytes::Frontier> ParameterBytes::causalFrontier(const Ten
     number.decode(0, bytes.data());
     return number;
   };
-  return Frontier{scalar(kept), isUniform ? std::nullopt : std::optional(scalar(dropped))};
+  return Band{scalar(kept), dropped ? std::optional(scalar(*dropped)) : std::nullopt, from, last};
 }
 
 std::optional<double> ParameterBytes::splat(StringRef name) {

@@ -25,13 +25,15 @@ public:
   /// The one value that all elements have.
   std::optional<double> splat(llvm::StringRef name);
 
-  /// The causal frontier that each matrix of a tensor of at least two dimensions is: element (i, j) is one number where
-  /// j - i <= columns - rows, another elsewhere (scalars of the tensor's type); no other where all elements are one.
-  struct Frontier {
+  /// The band that each matrix of a tensor of at least two dimensions is, as causal masks and windows are: element (i, j)
+  /// is one number where first <= j - i <= last, another elsewhere (scalars of the tensor's type); no other where all
+  /// elements are one. The last row's last element is inside.
+  struct Band {
     HostTensor kept;
     std::optional<HostTensor> dropped;
+    int64_t first, last;
   };
-  std::optional<Frontier> causalFrontier(const TensorInfo &info);
+  std::optional<Band> band(const TensorInfo &info);
 
   /// The only row of a matrix that is all zeros. Large ones: among their first and last rows, where padding stands.
   std::optional<int64_t> zeroRow(llvm::StringRef name);

@@ -149,8 +149,8 @@ Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &t
   if (&scope == &modelScope && parameters.isParameter(tensor))
     return parameters.store(*info, stored, loc);
   if (info->elements > options.limits.foldedElements) {
-    auto frontier = parameters.bytes().causalFrontier(*info);
-    return frontier ? makeFrontier(std::move(*frontier), info->dims, loc) : parameters.store(*info, stored, loc);
+    auto band = parameters.bytes().band(*info);
+    return band ? makeBand(std::move(*band), info->dims, loc) : parameters.store(*info, stored, loc);
   }
   auto values = read(*info, what);
   if (!values.ok())
@@ -158,13 +158,13 @@ Result<Value> Importer::makeTensorIn(const Scope &scope, const onnxpb::Tensor &t
   return constants.make(std::move(*values), loc);
 }
 
-/// A causal mask as arithmetic of two ranges, one that hides nothing as its number: exporters write one for each layer,
-/// and a batch of each.
-Result<Value> Importer::makeFrontier(ParameterBytes::Frontier frontier, llvm::ArrayRef<int64_t> dims, Location loc) {
-  if (!frontier.dropped) {
-    frontier.kept.dims.assign(dims.begin(), dims.end());
-    frontier.kept.splat = true;
-    return constants.make(std::move(frontier.kept), loc);
+/// A causal mask or a window as arithmetic of ranges, one that hides nothing as its number: exporters write one for
+/// each layer, and a batch of each.
+Result<Value> Importer::makeBand(ParameterBytes::Band band, llvm::ArrayRef<int64_t> dims, Location loc) {
+  if (!band.dropped) {
+    band.kept.dims.assign(dims.begin(), dims.end());
+    band.kept.splat = true;
+    return constants.make(std::move(band.kept), loc);
   }
   const int64_t rows = dims[dims.size() - 2], columns = dims.back();
   auto range = [&](int64_t first, llvm::SmallVector<int64_t, 6> shape) {
@@ -174,16 +174,26 @@ Result<Value> Importer::makeFrontier(ParameterBytes::Frontier frontier, llvm::Ar
     std::iota(numbers.ints.begin(), numbers.ints.end(), first);
     return constants.make(std::move(numbers), loc);
   };
-  Value column = range(0, {columns}), row = range(columns - rows, {rows, 1});
   auto apply = [&](StringRef name, ValueRange operands, NamedAttrList attributes = {}) -> Result<Value> {
     auto results = makeOp(name, operands, attributes, loc);
     return results.ok() ? Result<Value>((*results)[0]) : results.error();
   };
-  auto value = apply(graph::LessEqualOp::getOperationName(), {column, row});
-  if (value.ok() && frontier.kept.dtype != DType::boolean)
-    value = apply(graph::SelectOp::getOperationName(), {*value, constants.make(std::move(frontier.kept), loc),
-                                                        constants.make(std::move(*frontier.dropped), loc)});
-  else if (value.ok() && frontier.kept.intAt(0) == 0)
+  const Value column = range(0, {columns});
+  Result<Value> value{Value()};
+  auto require = [&](Value lhs, Value rhs) {
+    Result<Value> both = apply(graph::LessEqualOp::getOperationName(), {lhs, rhs});
+    if (both.ok() && value.ok() && *value)
+      both = apply(graph::AndOp::getOperationName(), {*value, *both});
+    value = value.ok() ? std::move(both) : std::move(value);
+  };
+  if (band.last < columns - 1)
+    require(column, range(band.last, {rows, 1}));
+  if (band.first > 1 - rows)
+    require(range(band.first, {rows, 1}), column);
+  if (value.ok() && band.kept.dtype != DType::boolean)
+    value = apply(graph::SelectOp::getOperationName(),
+                  {*value, constants.make(std::move(band.kept), loc), constants.make(std::move(*band.dropped), loc)});
+  else if (value.ok() && band.kept.intAt(0) == 0)
     value = apply(graph::NotOp::getOperationName(), *value);
   if (value.ok() && dims.size() > 2)
     value = apply(graph::ExpandOp::getOperationName(), *value,

@@ -90,7 +90,7 @@ private:
   llvm::SmallVector<std::string> usedOf(const onnxpb::Function &function, const onnxpb::Node &call) const;
   Result<mlir::Value> makeTensorIn(const Scope &scope, const onnxpb::Tensor &tensor, const std::string &name,
                                    mlir::Location loc);
-  Result<mlir::Value> makeFrontier(ParameterBytes::Frontier frontier, llvm::ArrayRef<int64_t> dims, mlir::Location loc);
+  Result<mlir::Value> makeBand(ParameterBytes::Band band, llvm::ArrayRef<int64_t> dims, mlir::Location loc);
   std::string nodeWhere(const onnxpb::Node &node, int index) const;
 
   //===-- what the program returns (Outputs.cpp) ------------------------------===//

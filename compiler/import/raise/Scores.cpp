@@ -85,20 +85,20 @@ std::optional<Masked> matchSelected(SelectOp select, bool averages, int most) {
   return std::nullopt;
 }
 
-bool isCausal(const Condition &condition, Dims scores) {
-  return isCausalMask(condition.value, scores[0], scores[1], condition.keeps);
-}
-
 bool isCausal(const Added &mask, Dims scores) {
   return mask.factor > 0 && isCausalMask(mask.value, scores[0], scores[1]);
 }
 
-/// `mask` is added to what `masked` is; or not, if conditions hide all that it hides.
+/// `mask` is added to what `masked` is; or not, if a condition hides all that it hides.
 std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims scores) {
   if (!masked || hidesNothing(mask.value))
     return masked;
-  auto isCausalToo = [&](const Condition &condition) { return isCausal(condition, scores); };
-  if (isCausal(mask, scores) && llvm::any_of(masked->conditions, isCausalToo))
+  auto band = mask.factor > 0 ? bandOf(mask.value, scores[0], scores[1]) : std::nullopt;
+  auto hidesAsMuch = [&](const Condition &condition) {
+    auto own = bandOf(condition.value, scores[0], scores[1], condition.keeps);
+    return own && band->first <= own->first && own->last <= band->last;
+  };
+  if (band && llvm::any_of(masked->conditions, hidesAsMuch))
     return masked;
   if (masked->mayAverageRows || (masked->isAveraged && mayBeLow(mask.value)))
     return std::nullopt;
