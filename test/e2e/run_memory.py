@@ -114,7 +114,7 @@ def long_window(path, positions):
     heads = g.op("Split", [joined, g.constant([256] * 3)], count=3, axis=2)
     y = g.op("Attention", heads, q_num_heads=4, kv_num_heads=4, is_causal=1, left_window_size=1023)
     g.op("ReduceMean", [y], outputs=["loss"], keepdims=0)
-    g.write(path, 0, opset=25)
+    g.write(str(path), 0, opset=25)
 
 
 def long_sequences(kind, target):
