@@ -39,15 +39,20 @@ public:
     auto &own = static_cast<GpuStream &>(stream);
     ZC_CUDA(own.gpu.use(), "take the GPU");
     Status status = kernel->enqueue(operands, Frame{context.device, error, number}, own.stream);
-    return status.ok() ? own.settle("run the step") : lostOr(status, own.gpu);
+    return status.ok() ? own.settle("run the step") : lostOr(status, own);
   }
 
 private:
-  /// Of a GPU that is lost, libraries say no more than that they failed.
-  static Status lostOr(const Status &status, const GpuState &gpu) {
-    for (cudaError_t found : {gpu.use(), cudaPeekAtLastError()})
-      if (isLost(found))
-        return errorOf(found, "launch a kernel");
+  /// Of a GPU that is lost, libraries say no more than that they failed, and neither they nor the driver leave an error
+  /// in this runtime: its stream has it. A stream that is captured may not be asked; its steps are tried once more.
+  static Status lostOr(const Status &status, const GpuStream &own) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t found = cudaStreamIsCapturing(own.stream, &capture);
+    if (found == cudaSuccess && capture == cudaStreamCaptureStatusNone)
+      found = cudaStreamQuery(own.stream);
+    for (cudaError_t each : {static_cast<cudaError_t>(own.gpu.lost.load()), found})
+      if (isLost(each))
+        return errorOf(each, "launch a kernel");
     return status;
   }
 

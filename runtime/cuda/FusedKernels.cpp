@@ -71,9 +71,7 @@ public:
     CUresult status = driver.loadModule ? driver.loadModule(&module, machineCode.data()) : CUDA_ERROR_NOT_FOUND;
     if (status == CUDA_SUCCESS)
       status = driver.getFunction(&function, module, kName);
-    if (status != CUDA_SUCCESS)
-      return makeError(zc::Code::internal, 647,
-                       "the driver does not load a compiled kernel: CUDA error " + std::to_string(status));
+    ZC_CUDA(static_cast<cudaError_t>(status), "load a compiled kernel"); // numbers are the runtime's
     return function;
   }
 
@@ -99,9 +97,7 @@ Status launched(CUfunction function, int64_t blocks, unsigned threads, void **pa
     return {};
   const CUresult status = Driver::instance().launch(function, static_cast<unsigned>(blocks), 1, 1, threads, 1, 1, 0,
                                                     stream, parameters, nullptr);
-  if (status != CUDA_SUCCESS)
-    return makeError(zc::Code::internal, 649,
-                     "kernel '" + std::string(kernel) + "' was not launched: CUDA error " + std::to_string(status));
+  ZC_CUDA(static_cast<cudaError_t>(status), "launch kernel '" + std::string(kernel) + "'");
   return {};
 }
 

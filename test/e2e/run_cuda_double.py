@@ -151,6 +151,8 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
            *(refused(f"{gpus}lost={kernel},lostas={next(codes)}", PEER_LOST, f"GPU 0 of rank {'0' if gpus else '[01]'} is lost: cannot .*: cudaError", STEPS - 1, flags)
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400)),
+           # Lost while it is asked: by the runtime, by the driver, by cuBLASLt, which of them knows.
+           *(refused(f"lostin={kernel},lostas={next(codes)}", PEER_LOST, "GPU 0 of rank [01] is lost: cannot .*: cudaError", STEPS - 1) for kernel in range(20, 60, 5)),
            *(refused(f"{gpus}stuck=300", WATCHDOG, "nothing has moved for 3 s: rank [01] waits", STEPS - 1, flags, ("--watchdog", "3"))
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,"))])
 suite.finish()

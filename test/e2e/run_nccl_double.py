@@ -71,6 +71,8 @@ suite.run([like_threads(2, *OFFLOADED), like_threads(2, *OFFLOADED, machine=",pi
            like_threads(4, "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4")])
 suite.run([("a host without GPUs", without), ("without NCCL", without_library), ends("two ranks on one GPU", "gpus=1", [USAGE], "NCCL cannot meet the other ranks' GPUs.*"),
            *(ends(f"GPU 0 is lost at kernel {kernel}", f"gpus=2,lost={kernel},lostas={code}", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*") for kernel, code in ((1, 700), (150, 719), (400, 214))),
+           # By what NCCL launches where ranks meet: what CUDA said to it, it does not tell.
+           *(ends(f"GPU 0 is lost while launch {launch} is made", f"gpus=2,lostin={launch}", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*") for launch in (1, 2)),
            ends("GPU 0 is lost, states on the host", "gpus=2,lost=300", [PEER_LOST], "error.*GPU 0 of rank 0 is lost.*", flags=OFFLOADED),
            ends("a collective fails", "gpus=2", [PEER_LOST], "error.*was told to fail.*", fault="coll.allgather@rank=1,n=30:EIO"),
            ends("a collective fails while one of another axis waits", "gpus=4", [PEER_LOST], "error.*was told to fail.*", flags=TWO_AXES, world=4,

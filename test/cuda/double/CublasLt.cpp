@@ -211,6 +211,7 @@ void checkPlace(const char *call, const void *matrix, const Layout &layout) {
 size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
+  const Apart apart;
   if (entered("cublasLtCreate") != cudaSuccess || refusedByCapture("cublasLtCreate") != cudaSuccess)
     return CUBLAS_STATUS_NOT_INITIALIZED;
   return made<Handle>(handle, currentGpu().ordinal);
@@ -346,6 +347,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes,
                               cudaStream_t stream) {
   const char *call = "cublasLtMatmul";
+  const Apart apart;
   if (entered(call) != cudaSuccess)
     return CUBLAS_STATUS_EXECUTION_FAILED;
   const auto &how = as<Description>(description);

@@ -31,18 +31,20 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostas=719,stuck=100".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,others=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostin=100,lostas=719,stuck=100".
 struct Options {
   int64_t gpus = 1;
-  int64_t kinds = 1;                      ///< of GPUs, in turn
-  int64_t driver = CUDART_VERSION;        ///< the CUDA that it knows; 0: there is none
-  int64_t memory = int64_t(2) << 30;      ///< bytes of each
-  int64_t context = 0;                    ///< bytes of each that a context needs
-  bool nvml = true;                       ///< there is NVML
-  bool pins = true;                       ///< memory of the host can be registered
-  bool waits = true;                      ///< streams can wait for words
-  bool peers = true;                      ///< GPUs reach each other's memory
-  int64_t lost = 0;                       ///< GPU 0 is, at the kernel of this number; 0: never
+  int64_t kinds = 1;                 ///< of GPUs, in turn
+  int64_t driver = CUDART_VERSION;   ///< the CUDA that it knows; 0: there is none
+  int64_t memory = int64_t(2) << 30; ///< bytes of each
+  int64_t context = 0;               ///< bytes of each that a context needs
+  int64_t others = 0;                ///< bytes of GPU 0 that other processes take when this one first asks for some
+  bool nvml = true;                  ///< there is NVML
+  bool pins = true;                  ///< memory of the host can be registered
+  bool waits = true;                 ///< streams can wait for words
+  bool peers = true;                 ///< GPUs reach each other's memory
+  int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
+  int64_t lostIn = 0;                ///< GPU 0 is, while its kernel of this number is launched, which is refused
   int lostAs = cudaErrorECCUncorrectable; ///< what every call says then
   int64_t stuck = 0;                      ///< GPU 0's kernel of this number never ends
   int64_t stray = 0;                      ///< GPU 0's kernel of this number writes before what it is told of
@@ -61,6 +63,16 @@ cudaError_t ended(cudaError_t status);
 cudaError_t wrong(cudaError_t status, const char *call, const std::string &why);
 /// Of what CUDA leaves undefined.
 [[noreturn]] void undefined(const char *call, const std::string &why);
+
+/// While a library with a runtime of its own is called, or the driver: what fails there is no error of this thread's.
+class Apart {
+public:
+  Apart();
+  ~Apart();
+
+private:
+  const cudaError_t before;
+};
 
 /// Signals, which are for the program's own threads, are blocked until `unblock`: threads that begin meanwhile get
 /// none.
@@ -118,6 +130,8 @@ Range rangeOf(const char *call, const void *bytes, uint64_t count);
 /// none.
 char *checkArguments(const Gpu &gpu, const char *what, const void *arguments, size_t count);
 
+/// Of each launch, NCCL's too: whether the GPU is lost in it.
+bool isLostIn(Gpu &gpu);
 /// Runs a kernel when the stream is there. `call`: the name of its body's type; `shared`: bytes that a block's threads
 /// share; `arguments`: the `bytes` bytes that it is told.
 cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, size_t shared, const void *arguments,

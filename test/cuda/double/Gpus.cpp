@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace zc::doubled {
 
@@ -21,11 +22,13 @@ const Options &options() {
     ask("driver", made.driver);
     ask("memory", made.memory);
     ask("context", made.context);
+    ask("others", made.others);
     ask("nvml", made.nvml);
     ask("pins", made.pins);
     ask("waits", made.waits);
     ask("peers", made.peers);
     ask("lost", made.lost);
+    ask("lostin", made.lostIn);
     ask("lostas", made.lostAs);
     ask("stuck", made.stuck);
     ask("stray", made.stray);
@@ -45,6 +48,9 @@ cudaError_t ended(cudaError_t status) {
     last = status;
   return status;
 }
+
+Apart::Apart() : before(last) {}
+Apart::~Apart() { last = before; }
 
 static void say(const char *call, const std::string &why) {
   std::fprintf(stderr, "%s%s: %s\n", kSays, call, why.c_str());
@@ -103,11 +109,16 @@ static cudaError_t unusable() {
   return options().gpus == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 
-cudaError_t entered(const char *call) {
+/// Why a call fails, whatever the GPU is like.
+static cudaError_t refusedAnywhere(const char *call) {
   if (isInCallback)
     return wrong(cudaErrorNotPermitted, call, "called by a function of the host in a stream's order");
-  if (cudaError_t status = unusable(); status != cudaSuccess)
-    return ended(status);
+  return ended(unusable());
+}
+
+cudaError_t entered(const char *call) {
+  if (cudaError_t status = refusedAnywhere(call); status != cudaSuccess)
+    return status;
   return ended(static_cast<cudaError_t>(currentGpu().lost.load()));
 }
 
@@ -115,18 +126,10 @@ cudaError_t entered(const char *call) {
 
 using namespace zc::doubled;
 
-cudaError_t cudaPeekAtLastError() {
-  return isInCallback ? wrong(cudaErrorNotPermitted, "cudaPeekAtLastError",
-                              "called by a function of the host in a stream's order")
-                      : last;
-}
-
 cudaError_t cudaGetLastError() {
   if (isInCallback)
     return wrong(cudaErrorNotPermitted, "cudaGetLastError", "called by a function of the host in a stream's order");
-  cudaError_t found = last;
-  last = unusable() != cudaSuccess ? cudaSuccess : static_cast<cudaError_t>(currentGpu().lost.load());
-  return found;
+  return std::exchange(last, cudaSuccess);
 }
 
 struct Named {
@@ -175,8 +178,9 @@ static cudaError_t checkOrdinal(const char *call, int ordinal) {
 cudaError_t cudaSetDevice(int ordinal) {
   if (cudaError_t status = checkOrdinal("cudaSetDevice", ordinal); status != cudaSuccess)
     return status;
-  current = ordinal;
-  ZC_DOUBLE("cudaSetDevice");
+  current = ordinal; // whose context there may be already: that it is lost, its calls say
+  if (cudaError_t status = refusedAnywhere("cudaSetDevice"); status != cudaSuccess)
+    return status;
   return options().context > options().memory ? ended(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 

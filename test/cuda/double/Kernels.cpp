@@ -14,6 +14,19 @@ using namespace zc::doubled;
 
 namespace zc::doubled {
 
+static void lose(Gpu &gpu) {
+  std::unique_lock<std::shared_mutex> lock(gpu.atWork);
+  gpu.lost = options().lostAs;
+}
+
+bool isLostIn(Gpu &gpu) {
+  static std::atomic<int64_t> launches{0};
+  const bool isIt = gpu.ordinal == 0 && ++launches == options().lostIn;
+  if (isIt)
+    lose(gpu);
+  return isIt;
+}
+
 /// At its turn a kernel may find the GPU lost, or work for ever.
 static cudaError_t launched(const char *call, cudaStream_t stream, std::function<void()> kernel) {
   cudaError_t status;
@@ -26,11 +39,11 @@ static cudaError_t launched(const char *call, cudaStream_t stream, std::function
       return;
     while (number == options().stuck)
       ::pause();
-    if (number != options().lost)
-      return;
-    std::unique_lock<std::shared_mutex> lock(gpu->atWork);
-    gpu->lost = options().lostAs;
+    if (number == options().lost)
+      lose(*gpu);
   };
+  if (isLostIn(found->gpu))
+    return ended(static_cast<cudaError_t>(options().lostAs));
   if (options().lost > 0 || options().stuck > 0)
     (void)found->add(call, counted);
   return ended(found->addTouching(call, std::move(kernel)));
@@ -92,8 +105,9 @@ struct CUfunc_st {
 };
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-  if (entered("cuModuleLoadData") != cudaSuccess)
-    return CUDA_ERROR_UNKNOWN;
+  const Apart apart;
+  if (cudaError_t status = entered("cuModuleLoadData"); status != cudaSuccess)
+    return static_cast<CUresult>(status);
   const auto *header = static_cast<const Elf64_Ehdr *>(image);
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
     return static_cast<CUresult>(wrong(cudaErrorInvalidKernelImage, "cuModuleLoadData", "of what is no module"));
@@ -110,8 +124,9 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-  if (entered("cuModuleGetFunction") != cudaSuccess)
-    return CUDA_ERROR_UNKNOWN;
+  const Apart apart;
+  if (cudaError_t status = entered("cuModuleGetFunction"); status != cudaSuccess)
+    return static_cast<CUresult>(status);
   const auto *entry = static_cast<const ModuleEntry *>(::dlsym(module->object, kModuleEntry));
   if (!entry || std::strcmp(entry->name, name) != 0)
     return CUDA_ERROR_NOT_FOUND;
@@ -122,6 +137,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks, unsigned y, unsigned z, unsigned threads, unsigned,
                         unsigned, unsigned, CUstream stream, void **parameters, void **) {
   const char *call = "cuLaunchKernel";
+  const Apart apart;
   if (cudaError_t status = entered(call); status != cudaSuccess)
     return static_cast<CUresult>(status);
   const ModuleEntry &entry = *function->entry;

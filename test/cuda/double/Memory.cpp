@@ -131,6 +131,8 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 
 cudaError_t cudaMalloc(void **made, size_t bytes) {
   ZC_DOUBLE_UNCAPTURED("cudaMalloc");
+  static std::once_flag others;
+  std::call_once(others, [] { gpuOf(0).allocated += options().others; });
   auto more = static_cast<int64_t>(bytes);
   if (currentGpu().allocated.fetch_add(more) + more > options().memory - options().context) {
     currentGpu().allocated -= more;

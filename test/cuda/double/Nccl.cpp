@@ -291,6 +291,8 @@ ncclResult_t enqueue(Part &part) {
     comm.polls = 2;
     comm.state = ncclInProgress;
   }
+  if (isLostIn(comm.gpu))
+    return ncclUnhandledCudaError;
   cudaError_t status =
       part.stream->add("ncclGroupEnd", [communicator = part.communicator, messages = part.messages, connecting] {
         std::this_thread::sleep_for(connecting);
@@ -300,6 +302,7 @@ ncclResult_t enqueue(Part &part) {
 }
 
 ncclResult_t noted(const char *call, ncclComm_t handle, cudaStream_t onStream, std::vector<Message> messages) {
+  const Apart apart;
   if (entered(call) != cudaSuccess)
     return ncclUnhandledCudaError;
   std::shared_ptr<ncclComm> comm = Communicators::instance().find(handle);
@@ -362,6 +365,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
   const char *call = "ncclCommInitRankConfig";
+  const Apart apart;
   if (entered(call) != cudaSuccess)
     return ncclUnhandledCudaError;
   const ncclConfig_t fresh = NCCL_CONFIG_INITIALIZER;
@@ -390,6 +394,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *status) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  const Apart apart;
   if (entered("ncclCommAbort") == cudaErrorNotPermitted)
     return ncclUnhandledCudaError;
   std::shared_ptr<ncclComm> comm = Communicators::instance().take(handle);

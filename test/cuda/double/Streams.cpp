@@ -169,6 +169,14 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return ended(found->worker.isIdle() ? cudaSuccess : cudaErrorNotReady);
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+  ZC_STREAM("cudaStreamIsCapturing", stream, false);
+  *status = !found->capture             ? cudaStreamCaptureStatusNone
+            : found->capture->isSpoiled ? cudaStreamCaptureStatusInvalidated
+                                        : cudaStreamCaptureStatusActive;
+  return ended(cudaSuccess);
+}
+
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *argument, unsigned flags) {
   ZC_STREAM("cudaStreamAddCallback", stream, false);
   if (flags != 0)
@@ -276,6 +284,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
   const char *call = "cuStreamWaitValue64";
+  const Apart apart;
   auto refused = [](cudaError_t status) { return static_cast<CUresult>(status); }; // the numbers are the same
   if (cudaError_t status = entered(call); status != cudaSuccess)
     return refused(status);
