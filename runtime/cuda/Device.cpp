@@ -180,11 +180,10 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
   ZC_CUDA(gpu.use(), "take the GPU");
   size_t free = 0, total = 0;
   ZC_CUDA(cudaMemGetInfo(&free, &total), "ask for free memory");
-  if (bytes > free)
-    return tooLittleMemory(bytes, freeOf(free, total));
-  cudaError_t status = cudaMalloc(&memory, bytes);
+  cudaError_t status = bytes > free ? cudaErrorMemoryAllocation : cudaMalloc(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
+    ZC_CUDA(cudaMemGetInfo(&free, &total), "ask for free memory"); // of which others may have taken some meanwhile
     return tooLittleMemory(bytes, freeOf(free, total));
   }
   ZC_CUDA(status, "allocate " + mebibytes(bytes));

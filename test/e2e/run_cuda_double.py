@@ -147,6 +147,7 @@ suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 1
            refused("code=0", UNSUPPORTED, "this build has no code for the GPU"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
+           refused("memory=50000000,others=49900000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 47 MiB$"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
            *(refused(f"{gpus}lost={kernel},lostas={next(codes)}", PEER_LOST, f"GPU 0 of rank {'0' if gpus else '[01]'} is lost: cannot .*: cudaError", STEPS - 1, flags)
