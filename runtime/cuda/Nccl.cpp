@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -123,6 +124,7 @@ public:
       return aborted();
     this->members[axes.asBits()] = static_cast<uint64_t>(members);
     ncclComm_t &communicator = communicators[axes.asBits()];
+    endings.emplace_back([this, &communicator] { endWhenAborted(communicator); });
     ncclResult_t status = nccl.initRankConfig(&communicator, members, theirs, member, &config);
     lock.unlock();
     ZC_RETURN_IF_ERROR(settle(status, communicator, "meet the other ranks' GPUs"));
@@ -160,19 +162,25 @@ public:
     return returnToHost(stream, messages, reached);
   }
 
-  /// By threads: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not. By one for each
-  /// communicator: NCCL frees memory then, for which CUDA waits for all kernels, those of the others too, and these end
-  /// when their communicator is ended.
   void abort() override {
     std::lock_guard<std::mutex> lock(mutex);
-    if (std::exchange(isAborted, true))
-      return;
-    for (auto &[axes, communicator] : communicators)
-      if (communicator)
-        endings.emplace_back([this, ended = communicator] { (void)nccl.abort(ended); });
+    isAborted = true;
+    aborting.notify_all();
   }
 
 private:
+  /// By threads: NCCL calls CUDA, which who fails in a call of the host in a stream's order may not, nor may an error
+  /// of starting one leave it. By one for each communicator: NCCL frees memory then, for which CUDA waits for all
+  /// kernels, those of the others too, and these end when their communicator is ended.
+  void endWhenAborted(const ncclComm_t &communicator) {
+    std::unique_lock<std::mutex> lock(mutex);
+    aborting.wait(lock, [this] { return isAborted; });
+    const ncclComm_t ended = communicator;
+    lock.unlock();
+    if (ended)
+      (void)nccl.abort(ended);
+  }
+
   /// A byte to and from every other member, and a gather: NCCL connects with the first message, and takes memory then,
   /// which is to be there before the plan's is taken. Over when this returns: the plan's messages go through other
   /// streams, in whose order these are not.
@@ -324,6 +332,7 @@ private:
   const int ordinal;
   const Nccl &nccl = Nccl::instance();
   std::mutex mutex; // of what follows, and of NCCL's calls against abort()
+  std::condition_variable aborting;
   bool isAborted = false;
   std::map<uint8_t, ncclComm_t> communicators; ///< by axes; none is called once isAborted, but to end it
   std::map<uint8_t, uint64_t> members;         ///< of these
