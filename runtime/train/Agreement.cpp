@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <vector>
 
 namespace zc::train {
@@ -183,6 +184,31 @@ Result<std::optional<Error>> agree(Communicator &communicator, const Identity &m
   if (root != 0)
     error.note += (error.note.empty() ? "on rank " : "; on rank ") + std::to_string(root);
   return std::optional<Error>(std::move(error));
+}
+
+Result<std::vector<std::string>> firstToTell(Communicator &communicator, const std::vector<std::string> &texts) {
+  const auto world = size_t(communicator.worldSize()), mine = size_t(communicator.rank());
+  uint64_t count = texts.size();
+  std::vector<uint64_t> counts(world);
+  ZC_RETURN_IF_ERROR(communicator.allGather({&count, counts.data(), sizeof count, TrafficClass::none, AxisSet::all()}));
+  const size_t most = *std::max_element(counts.begin(), counts.end());
+  std::vector<uint64_t> own(most), all(most * world);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    Hash hash;
+    hash.add(texts[i]);
+    own[i] = hash.value;
+  }
+  if (most > 0)
+    ZC_RETURN_IF_ERROR(
+        communicator.allGather({own.data(), all.data(), most * sizeof(uint64_t), TrafficClass::none, AxisSet::all()}));
+  std::set<uint64_t> told;
+  for (size_t rank = 0; rank < mine; ++rank)
+    told.insert(all.begin() + ptrdiff_t(rank * most), all.begin() + ptrdiff_t(rank * most + counts[rank]));
+  std::vector<std::string> first;
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (told.insert(own[i]).second)
+      first.push_back(texts[i]);
+  return first;
 }
 
 } // namespace zc::train

@@ -33,4 +33,8 @@ Status checkMachines(const RankGroup &ranks, std::string &note);
 /// from rank 0. The Status is the collectives' own.
 Result<std::optional<Error>> agree(Communicator &communicator, const Identity &mine, const Status &prepared);
 
+/// Every rank calls this with what it has to tell. Returns those of the texts that no lower rank has, each once: what
+/// is so on all ranks is told by one.
+Result<std::vector<std::string>> firstToTell(Communicator &communicator, const std::vector<std::string> &texts);
+
 } // namespace zc::train

@@ -206,6 +206,7 @@ Status EvalRank::loop() {
 
 Status EvalRank::finish() {
   ZC_RETURN_IF_ERROR(executor->drain());
+  ZC_RETURN_IF_ERROR(run.warn(communicator, executor->lateNotes()));
   if (run.scope.hasLoss() && !losses.counts()) {
     run.endWith(communicator, makeError(Code::numeric, 956, "no label of the data counts: there is no loss"));
     return communicator.barrier();

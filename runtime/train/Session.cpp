@@ -251,10 +251,19 @@ Result<std::unique_ptr<RankExecutor>> Session::prepareExecutor(const planpb::Pla
   own.localRank = localRankOf(ranks, communicator.rank());
   own.localRanks = ranksHere(ranks);
   auto executor = prepareRank(ofPlan, own, communicator, registry, loader);
-  if (executor && communicator.rank() == 0)
-    for (const std::string &note : (*executor)->notes())
-      observer.warning(note);
+  if (executor)
+    ZC_RETURN_IF_ERROR(warn(communicator, (*executor)->notes()));
   return executor;
+}
+
+Status Session::warn(Communicator &communicator, const std::vector<std::string> &warnings) {
+  auto first = firstToTell(communicator, warnings);
+  ZC_RETURN_IF_ERROR(first.status());
+  std::lock_guard<std::mutex> lock(warnedMutex);
+  for (const std::string &text : *first)
+    if (warned.insert(text).second)
+      observer.warning(isFirst(communicator) ? text : "rank " + std::to_string(communicator.rank()) + ": " + text);
+  return Status::success();
 }
 
 ExecutorOptions Session::executorOptions() const {

@@ -8,6 +8,9 @@
 #include "runtime/train/Watchdog.h"
 #include "runtime/train/Weights.h"
 
+#include <mutex>
+#include <set>
+
 namespace zc::train {
 
 /// Written by the main thread before the ranks start, and then only by the process's first rank (and, where said, rank
@@ -31,9 +34,11 @@ struct Session {
   /// All ranks: everything before the executors are prepared. `ready` if all of them are and are alike; else the run
   /// ends here with the same error everywhere.
   Status begin(Communicator &communicator, bool &ready);
-  /// A rank's executor; rank 0 tells of its notes.
+  /// A rank's executor, of whose notes all ranks tell.
   Result<std::unique_ptr<RankExecutor>> prepareExecutor(const planpb::Plan &ofPlan, Communicator &communicator,
                                                         const ExecutorOptions &options, InputLoader &loader);
+  /// All ranks: each warning once, by the lowest rank that has it.
+  Status warn(Communicator &communicator, const std::vector<std::string> &warnings);
   /// The run ends though nothing failed; all ranks call this alike.
   void endWith(const Communicator &communicator, Error why) {
     if (isFirst(communicator))
@@ -87,6 +92,9 @@ protected:
   Result<std::unique_ptr<data::InputSource>> openData(const data::DataOptions &options, const data::BatchSpec &batch);
 
 private:
+  std::mutex warnedMutex;
+  std::set<std::string> warned; ///< of, by all ranks of this process
+
   void tellOfData();
   /// The table that decides products, and that it is used.
   Status prepareProducts();

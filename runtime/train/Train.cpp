@@ -397,11 +397,12 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
 Status Rank::finish() {
   ZC_RETURN_IF_ERROR(drain());
   run.recording.collect(run.options, *executor); // of a run that ended before the last step to be recorded
+  // As before a save: what warning takes and allocates is no part of anybody's step.
+  ZC_RETURN_IF_ERROR(communicator.barrier());
+  ZC_RETURN_IF_ERROR(run.warn(communicator, executor->lateNotes()));
   if (leads()) {
     run.report.arenas = executor->arenas();
     run.report.issueSeconds = executor->issueSeconds();
-    for (const std::string &note : executor->lateNotes())
-      run.observer.warning(note);
     run.report.tokens = run.report.samples * run.summary.tokensPerSample;
     run.report.out = run.summary.out;
     if (run.options.savesFinal)

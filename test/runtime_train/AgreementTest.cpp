@@ -92,6 +92,23 @@ TEST(Agreement, LongTextsLoseTheirEnds) {
   EXPECT_EQ(told[1]->message.find_first_not_of('x'), std::string::npos);
 }
 
+TEST(Agreement, WhatIsSoOnSeveralRanksIsToldByOne) {
+  const std::vector<std::vector<std::string>> has = {{"a", "b", "a"}, {"b", "c"}, {}, {"d", "c", "b", "e"}},
+                                              tell = {{"a", "b"}, {"c"}, {}, {"d", "e"}};
+  for (const auto &texts : {has, std::vector<std::vector<std::string>>(4)}) {
+    std::vector<std::vector<std::string>> told(texts.size());
+    Status status = runJob(Mesh::ofNodes(int(texts.size()), 1), [&](Communicator &communicator) -> Status {
+      const auto rank = size_t(communicator.rank());
+      auto first = firstToTell(communicator, texts[rank]);
+      ZC_RETURN_IF_ERROR(first.status());
+      told[rank] = std::move(*first);
+      return Status::success();
+    });
+    EXPECT_TRUE(status.ok());
+    EXPECT_EQ(told, texts == has ? tell : texts);
+  }
+}
+
 TEST(Agreement, NodesOfThePlanAreNotSpreadOverMachines) {
   std::string note;
   EXPECT_TRUE(checkMachines(Placed(Mesh::ofNodes(4, 2), {}), note).ok()) << "threads of one process";
