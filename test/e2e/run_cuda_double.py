@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The plugin for GPUs without a GPU: its own sources beside a double of CUDA (test/cuda/double). What test/cuda/on_gpu.py asks of a GPU, and
 what a GPU or a driver may be like: several GPUs, none, too little memory, memory of the host that cannot be pinned, streams that cannot wait
-for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost or whose kernel never ends, a driver that is too old, a library that is missing. The double says which rule of CUDA's was broken: nothing may be said."""
+for words, no way from one GPU to another, GPUs of two kinds, a GPU that is lost or whose kernel never ends, a driver that is too old, a library that is missing. What
+people do with a trained model: evaluation, while training and after, delayed updates, fp16 whose steps are skipped, ZeRO++, a plan that was made for CPUs. The
+double says which rule of CUDA's was broken: nothing may be said."""
 import itertools, json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -11,11 +13,12 @@ from e2e import ROOT, Case, Suite, same
 suite = Suite(__doc__)
 double = Double(suite)
 STEPS = 4
-UNSUPPORTED, BUDGET, PEER_LOST, WATCHDOG = 4, 5, 7, 11
+UNSUPPORTED, BUDGET, PEER_LOST, MISMATCH, WATCHDOG = 4, 5, 7, 10, 11
 # What a lost GPU says: ECC, illegal address, time-out, hardware stack, launch failure, unknown; in turn.
 codes = itertools.cycle((214, 700, 702, 714, 719, 999))
 PATIENCE = ("--patience", 4, "--budget", 800)  # minutes are few where there is a GPU
 OFFLOADED = ("--offload-optimizer", "host", "--offload-param", "host")
+HELD_OUT = ("--eval-data", suite.models / "gpt2/inputs.safetensors", "--eval-steps", 2, "--eval-every", 2)
 
 
 def checks(*parts):
@@ -90,26 +93,56 @@ def trained(machine, device, *flags, more=()):
     return double.trained(double.compiled(2, "--zero-stage", "3", *flags), machine, device, STEPS, ranks=2, more=more)
 
 
-def like_one_gpu(machine, expected, *flags):
-    """The bits of a run step by step, and a note that contains `expected`."""
+def like_steps(machine, *flags, world=2, target="cuda", more=(), said="", shows=lambda steps: True):
+    """The bits of a run step by step on one GPU, one line that contains `said`, and what `shows` looks for in the steps."""
     def run():
-        got = trained(machine, "cuda", *flags)
-        if got[0] or len(got[2]) != STEPS or expected not in got[1]:
-            raise Case(f"exit code {got[0]}: {got[1][-2000:]}")
-        same("losses and norms", got[2], stepwise[flags][2])
-    return f"{machine} {' '.join(flags)}", run
+        plan = double.compiled(world, *flags, target=target)
+        got = double.trained(plan, machine, "cuda", STEPS, ranks=world, more=more)
+        if got[0] or len(got[2]) != STEPS or (said and len([line for line in got[1].splitlines() if said in line]) != 1) or not shows(got[2]):
+            raise Case(f"exit code {got[0]}: {got[2]}: {got[1][-2000:]}")
+        same("losses and norms", got[2], double.stepwise(plan, world, STEPS, more)[2])
+    return f"{machine} W={world} {' '.join(map(str, (*flags, *more)))} for {target}", run
+
+
+def evaluated():
+    """`zero-run eval` of what was trained: the loss of the evaluation after its last step, and files of outputs, on streams and step by step."""
+    out, found = suite.dir / "for-eval", set()
+    code, said, steps = double.trained(double.compiled(2, "--zero-stage", "3", "--with-eval"), "gpus=2", "cuda", STEPS, ranks=2, more=HELD_OUT, out=out)
+    if code:
+        raise Case(said[-2000:])
+    for world in (1, 2):
+        plan = suite.compile(suite.models / "gpt2/ts17.onnx", suite.dir / f"eval-{world}.plan", "--target", "cuda", "--world-size", world, "--forward-only")
+        for device in ("cuda", "cuda-sync"):
+            file = suite.dir / f"eval-{world}-{device}.safetensors"
+            done = double.run_silently(file.stem, [double.programs / "zero-run", "eval", plan, "-n", world, "--device", device, "--data", HELD_OUT[1],
+                                                   "--steps", 4 // world, "--weights", out / "final", "--outputs", file], ZC_CUDA_DOUBLE="gpus=2")
+            if done.returncode:
+                raise Case(done.stderr[-2000:])
+            same(f"{file.stem}: the loss", [json.loads(done.stdout.splitlines()[-1])["loss"]], [steps[-1]["val_loss"]])
+            found.add(file.read_bytes())
+    same("files of outputs", len(found), 1)
+
+
+def nobody():
+    """A step of a plan for CPUs that no GPU computes: before the first one, with the command that compiles for GPUs."""
+    plan, text = double.compiled(2, "--fuse", "off", target="cpu"), suite.dir / "tomorrow.mlir"
+    text.write_text(suite.tool("zero-translate", "--plan-to-mlir", plan).replace('"gelu"', '"gelu_of_tomorrow"'))
+    suite.tool("zero-translate", "--mlir-to-plan", text, "-o", suite.dir / "tomorrow.plan")
+    code, said, steps = double.trained(suite.dir / "tomorrow.plan", "gpus=1", "cuda", STEPS, ranks=2)
+    if code != MISMATCH or steps or not re.search(r'^error.*no implementation on cuda, the first is kernel "gelu_of_tomorrow"', said, re.M) or "--target cuda" not in said:
+        raise Case(f"exit code {code}: {said[-2000:]}")
 
 
 def rounds_factors():
     """--matmul-precision tf32: other bits than fp32's, within what 10 bits of mantissa leave, and the same ones each time; a CPU has fp32's."""
     flags = ("--matmul-precision", "tf32")
-    exact, rounded = stepwise[()], trained("gpus=1", "cuda-sync", *flags)
+    exact, rounded = (double.stepwise(double.compiled(2, "--zero-stage", "3", *more), 2, STEPS) for more in ((), flags))
     same("bits of streams and of steps", trained("gpus=1", "cuda", *flags)[2], rounded[2])
     plain, permitted = (trained("", "cpu", *more)[2] for more in ((), flags))
     same("bits on a CPU", permitted, plain)
     if len(plain) != STEPS:
         raise Case(f"{len(plain)} steps on a CPU")
-    losses = [(float(a), float(b)) for each, other in zip(exact[2], rounded[2]) for a, b in zip(each, other)]
+    losses = [(each[key], other[key]) for each, other in zip(exact[2], rounded[2]) for key in ("loss", "grad_norm")]
     if len(rounded[2]) != STEPS or rounded[2] == exact[2] or any(abs(a - b) > 2e-3 * abs(a) for a, b in losses):
         raise Case(f"{rounded[0]}: {exact[2]} and {rounded[2]}: {rounded[1][-1000:]}")
 
@@ -134,13 +167,21 @@ def without(library, package):
     return f"without {library}", run
 
 
-stepwise = {flags: trained("gpus=1", "cuda-sync", *flags) for flags in ((), OFFLOADED)}
 suite.run([("kernels on few shapes", few_shapes), ("kernels over their operands", over), ("kernels that write beside their results", beside),
            ("products that GPUs were asked for", asked_before), ("products of rounded factors", rounds_factors)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
-suite.run([like_one_gpu(machine, expected, *flags) for machine, expected in (
+suite.run([like_steps(machine, "--zero-stage", "3", *flags, said=said) for machine, said in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))
            for flags in ((), OFFLOADED) if flags or "pins" not in machine])
+suite.run([*(like_steps(f"gpus={gpus}", "--zero-stage", stage, "--with-eval", *flags, world=world, more=HELD_OUT, said="" if world == gpus else "2 ranks share one GPU",
+                        shows=lambda steps: ["val_loss" in step for step in steps] == [False, True] * 2)
+             for gpus, world, stage, flags in ((1, 1, "0", ()), (1, 2, "3", ()), (2, 2, "3", OFFLOADED))),
+           ("zero-run eval", evaluated),
+           like_steps("gpus=2", "--zero-stage", "3", "--offload-optimizer", "host", "--delay-update", "--delay-after", "1"),
+           like_steps("gpus=2", "--zero-stage", "2", "--precision", "fp16", "--initial-loss-scale", "655360", "--loss-scale-window", "2", "--loss-scale-hysteresis", "1",
+                      "--offload-optimizer", "host", shows=lambda steps: {step["skipped"] for step in steps} == {False, True}),
+           like_steps("gpus=2", "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4", world=4),
+           like_steps("gpus=2", "--zero-stage", "3", target="cpu"), ("a step that no GPU computes", nobody)])
 suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 11\.8, this build is of CUDA \d+\.\d"),
            refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"),
            refused("capability=75", UNSUPPORTED, r"\"a double's GPU\" has compute capability 7\.5, 8\.0 is needed"),

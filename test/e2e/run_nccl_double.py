@@ -14,24 +14,21 @@ if not shutil.which("mpirun") or not (double.programs / "libzc_mpi.so").exists()
     suite.run([("all", lambda: (_ for _ in ()).throw(Skip("this machine, or this build, has no MPI")))])
     suite.finish()
 STEPS = 3
+UNPINNED = re.compile(r"^(.*)warning: .* cannot be pinned", re.M)
 USAGE, UNSUPPORTED, PEER_LOST, MISMATCH, WATCHDOG = 2, 4, 7, 10, 11
 
 
-def by_threads(world, *flags):
-    """The plan, and a run of it step by step, which cases share."""
-    plan = double.compiled(world, *flags)
-    return plan, suite.once(("by threads", plan), lambda: double.trained(plan, "gpus=1", "cuda-sync", STEPS, ranks=world))
-
-
-def like_threads(world, *flags, more=(), machine=""):
+def like_threads(world, *flags, more=(), machine="", unpinned=()):
+    """`unpinned`: who says that memory cannot be pinned, for all."""
     def run():
-        plan, expected = by_threads(world, *flags)
-        got = double.trained(plan, f"gpus={world}{machine}", "cuda", STEPS, processes=world, more=more)
+        plan = double.compiled(world, *flags)
+        expected, got = double.stepwise(plan, world, STEPS, more), double.trained(plan, f"gpus={world}{machine}", "cuda", STEPS, processes=world, more=more)
         for code, said, steps in (expected, got):
             if code or len(steps) != STEPS:
                 raise Case(f"exit code {code}: {said[-2000:]}")
         same("losses and norms", got[2], expected[2])
-    return f"{world} processes {' '.join((*flags, *more))} {machine}", run
+        same("who cannot pin", UNPINNED.findall(got[1]), [*unpinned])
+    return f"{world} processes {' '.join(map(str, (*flags, *more)))} {machine}", run
 
 
 def ends(what, machine, codes, expected, more=(), fault="", flags=("--zero-stage", "3"), world=2):
@@ -45,12 +42,25 @@ def ends(what, machine, codes, expected, more=(), fault="", flags=("--zero-stage
     return what, run
 
 
+def on_hosts(name, flags, *machines):
+    """The process of a rank on each of these machines."""
+    words = ("--device", "cuda", "--steps", "1", "--out", suite.dir / name, "--data", suite.models / "gpt2/inputs.safetensors")
+    ranks = [(*(":",) * (rank > 0), "-np", "1", "-x", f"ZC_CUDA_DOUBLE={machine}", double.programs / "zero-run", double.compiled(len(machines), *flags), *words)
+             for rank, machine in enumerate(machines)]
+    return double.run_silently(name, [*MPIRUN[:-1], *(word for rank in ranks for word in rank)])
+
+
+def one_unpinned():
+    """A rank whose host pins nothing: that one says so."""
+    done = on_hosts("one-unpinned", OFFLOADED, "gpus=2", "gpus=2,pins=0")
+    if done.returncode:
+        raise Case(f"exit code {done.returncode}: {done.stderr[-2000:]}")
+    same("who cannot pin", UNPINNED.findall(done.stderr), ["[rank 1] "])
+
+
 def without():
     """A rank whose host has no GPU: all say so, with the command that compiles for what there is."""
-    plan, words = double.compiled(2, "--zero-stage", "3"), ("--device", "cuda", "--steps", "1", "--out", suite.dir / "without", "--data",
-                                                         suite.models / "gpt2/inputs.safetensors")
-    ranks = [(*(":",) * rank, "-np", "1", "-x", f"ZC_CUDA_DOUBLE=gpus={gpus}", double.programs / "zero-run", plan, *words) for rank, gpus in enumerate((2, 0))]
-    done = double.run_silently("without", [*MPIRUN[:-1], *ranks[0], *ranks[1]])
+    done = on_hosts("without", ("--zero-stage", "3"), "gpus=2", "gpus=0")
     if done.returncode != MISMATCH or "rank 1 has no device that can be used, rank 0 has" not in done.stderr:
         raise Case(f"exit code {done.returncode}: {done.stderr[-2000:]}")
 
@@ -64,8 +74,9 @@ def without_library():
 TWO_AXES = ("--zero-stage", "3", "--tensor-parallel", "2")
 OFFLOADED = ("--zero-stage", "3", "--offload-optimizer", "host", "--offload-param", "host")
 suite.run([like_threads(2, "--zero-stage", stage) for stage in "0123"])
-suite.run([like_threads(2, *OFFLOADED), like_threads(2, *OFFLOADED, machine=",pins=0"), like_threads(2, "--zero-stage", "3", "--offload-optimizer", "host", more=("--graphs", "off")),
+suite.run([like_threads(2, *OFFLOADED), like_threads(2, *OFFLOADED, machine=",pins=0", unpinned=("",)), ("one host that pins nothing", one_unpinned), like_threads(2, "--zero-stage", "3", "--offload-optimizer", "host", more=("--graphs", "off")),
            like_threads(2, "--zero-stage", "2", "--precision", "bf16", "--grad-accumulation", "2"),
+           like_threads(2, "--zero-stage", "3", "--with-eval", more=("--eval-data", suite.models / "gpt2/inputs.safetensors", "--eval-steps", 2)),
            like_threads(4, *TWO_AXES),
            like_threads(4, "--zero-stage", "2", "--ranks-per-node", "2", "--hierarchical-collectives"),
            like_threads(4, "--zero-stage", "3", "--ranks-per-node", "2", "--hierarchical", "--quantize-weights", "int8", "--quantize-gradients", "int4")])

@@ -4,6 +4,7 @@ import json, os, re, shutil, subprocess
 from e2e import Case, Skip
 
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
+COMPARED = ("loss", "grad_norm", "val_loss", "loss_scale", "skipped")  # of a step, as far as the plan has them
 LIBRARIES = {"cuBLASLt": "libcublasLt.so.13", "NVRTC": "libnvrtc.so.13", "NCCL": "libnccl.so.2"}  # as `doctor` calls them
 
 
@@ -27,11 +28,15 @@ class Double:
             raise Case(f"against CUDA's rules: {says.read_text()[:2000]}")
         return done
 
-    def compiled(self, world, *flags):
+    def compiled(self, world, *flags, target="cuda"):
         """gpt2 in small buckets, clipped, for so many ranks."""
-        plan = self.suite.dir / (re.sub(r"\W+", "_", " ".join((str(world), *flags))) + ".plan")
-        return self.suite.once(plan, lambda: self.suite.compile(self.suite.models / "gpt2/ts17.onnx", plan, "--target", "cuda", "--world-size", world,
+        plan = self.suite.dir / (re.sub(r"\W+", "_", " ".join((target, str(world), *flags))) + ".plan")
+        return self.suite.once(plan, lambda: self.suite.compile(self.suite.models / "gpt2/ts17.onnx", plan, "--target", target, "--world-size", world,
                                                                 "--bucket-size", "16KiB", "--clip-grad-norm", "0.1", *flags))
+
+    def stepwise(self, plan, world, steps, more=()):
+        """A run step by step, by threads on one GPU, which cases share."""
+        return self.suite.once(("stepwise", plan, steps, more), lambda: self.trained(plan, "gpus=1", "cuda-sync", steps, ranks=world, more=more))
 
     def without(self, library):
         """Programs on a machine that lacks one of CUDA's libraries, which `doctor` calls so."""
@@ -44,14 +49,14 @@ class Double:
             raise Skip(f"this machine has one: {line}")
         return programs
 
-    def trained(self, plan, machine, device, steps, ranks=None, processes=None, more=(), fault="", programs=None):
-        """Exit code, what is said, and (loss, norm) of each step, on a double that `machine` describes; ranks as threads, or as `processes`.
-        `fault`: on demand."""
+    def trained(self, plan, machine, device, steps, ranks=None, processes=None, more=(), fault="", programs=None, out=None):
+        """Exit code, what is said, and COMPARED of each step, on a double that `machine` describes; ranks as threads, or as `processes`.
+        `fault`: on demand; `out`: the run's folder."""
         programs = programs or self.programs
-        out = self.suite.dir / re.sub(r"\W+", "_", f"{plan.stem}-{device}-{machine}-{ranks}-{processes}-{' '.join(map(str, more))}-{fault}-{programs.name}")
+        out = out or self.suite.dir / re.sub(r"\W+", "_", f"{plan.stem}-{device}-{machine}-{ranks}-{processes}-{' '.join(map(str, more))}-{fault}-{programs.name}")
         start = (*MPIRUN, processes) if processes else ()
         done = self.run_silently(out.name, [*start, programs / "zero-run", plan, *(("-n", ranks) if ranks else ()), "--device", device, "--steps", steps,
                                             "--out", out, "--data", self.suite.models / "gpt2/inputs.safetensors", *more],
                                  ZC_CUDA_DOUBLE=machine, ZERO_FAULT=fault)
         lines = (out / "metrics.jsonl").read_text().splitlines() if (out / "metrics.jsonl").exists() else []
-        return done.returncode, done.stdout + done.stderr, [(m["loss"], m["grad_norm"]) for m in map(json.loads, lines)]
+        return done.returncode, done.stdout + done.stderr, [{key: m[key] for key in COMPARED if key in m} for m in map(json.loads, lines)]
