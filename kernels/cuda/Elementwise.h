@@ -23,17 +23,6 @@ using namespace formula;
 
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/// Elements per pack of the types of one body.
-template <typename... Ts> constexpr int packOf() {
-  size_t largest = 1;
-  ((largest = sizeof(Ts) > largest ? sizeof(Ts) : largest), ...);
-  return static_cast<int>(16 / largest);
-}
-/// May all be taken in packs of V: addresses are aligned. (Slices are, parts of them may not be.)
-template <int V, typename... Ts> bool isAligned(const Ts *...pointers) {
-  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(Ts) * V) == 0) && ...);
-}
-
 //===-- functions of elements ---------------------------------------------------===//
 
 /// A function of formula/Elementwise.h on stored elements.

@@ -16,6 +16,7 @@
 #include "kernels/formula/Elements.h"
 
 #include <limits>
+#include <type_traits>
 
 namespace zc::cuda {
 
@@ -187,10 +188,31 @@ template <typename Target, typename Fn> Prepared<Target> launching(const KernelS
   return std::unique_ptr<typename Target::KernelType>(std::make_unique<Launched<Target, Fn>>(spec, std::move(fn)));
 }
 
+/// Elements per pack of the types of one body.
+template <typename... Ts> constexpr int packOf() {
+  size_t largest = 1;
+  ((largest = sizeof(Ts) > largest ? sizeof(Ts) : largest), ...);
+  return static_cast<int>(16 / largest);
+}
+/// May all be taken in packs of V: addresses are aligned. (Slices are, parts of them may not be.)
+template <int V, typename... Ts> bool isAligned(const Ts *...pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % (sizeof(Ts) * V) == 0) && ...);
+}
+
 /// f(i) for the elements i of n that block `index` of overElements does.
 template <typename Block, typename F> ZC_HD void forElements(Block &block, int64_t index, int64_t n, const F &f) {
   Part part(index, n);
   block.forEach(part.count, [&](int64_t i) { f(part.first + i); });
+}
+
+/// The same in packs where they may be taken: f(V, i) of so many elements from i on, and f(1, i) of those left, the
+/// counts being types.
+template <int V, typename Block, typename F>
+ZC_HD void forPacks(Block &block, int64_t index, int64_t n, bool packed, const F &f) {
+  Part part(index, n);
+  const int64_t whole = packed ? part.count / V * V : 0;
+  block.template forEach<V>(whole, [&](int64_t i) { f(std::integral_constant<int, V>(), part.first + i); });
+  block.forEach(part.count - whole, [&](int64_t i) { f(std::integral_constant<int, 1>(), part.first + whole + i); });
 }
 
 /// A block per part of n elements.

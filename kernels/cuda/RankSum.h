@@ -8,6 +8,8 @@
 #include "kernels/cuda/Launch.h"
 #include "runtime/comm/Sums.h"
 
+#include <algorithm>
+
 namespace zc::cuda {
 
 using namespace formula;
@@ -19,23 +21,38 @@ constexpr int kFewSummed = 256, kMaxSummed = 4000;
 /// orderedSum of runtime/comm/Sums.h, with its bits. Each element is read from all inputs before it is written: a
 /// result may lie over the part of an input that is summed.
 template <typename In, typename Out, int kMost> struct OrderedSumBody {
+  static constexpr int V = packOf<In, Out>();
   const In *inputs[kMost];
   Out *output;
   int64_t n;
   int ranks;
-  bool scales, accumulate;
+  bool scales, accumulate, packed;
   Compute<In> scale;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, n, [&](int64_t at) {
-      Compute<In> sum = load(inputs[0][at]);
-      for (int rank = 1; rank < ranks; ++rank)
-        sum = sum + load(inputs[rank][at]);
-      if (scales)
-        sum = sum * scale;
+    forPacks<V>(block, index, n, packed, [&](auto count, int64_t at) { add<count>(at); });
+  }
+  template <int N> ZC_HD void add(int64_t at) const {
+    auto of = [&](int rank) { return *reinterpret_cast<const Pack<In, N> *>(inputs[rank] + at); };
+    const Pack<In, N> first = of(0);
+    Compute<In> sums[N];
+    for (int k = 0; k < N; ++k)
+      sums[k] = load(first.element[k]);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const Pack<In, N> own = of(rank);
+      for (int k = 0; k < N; ++k)
+        sums[k] = sums[k] + load(own.element[k]);
+    }
+    auto *to = reinterpret_cast<Pack<Out, N> *>(output + at);
+    Pack<Out, N> results = {};
+    if (accumulate)
+      results = *to;
+    for (int k = 0; k < N; ++k) {
+      Compute<In> sum = scales ? sums[k] * scale : sums[k];
       if (accumulate)
-        sum = static_cast<Compute<In>>(load(output[at]) + load(store<Out>(static_cast<Compute<Out>>(sum))));
-      output[at] = store<Out>(static_cast<Compute<Out>>(sum));
-    });
+        sum = static_cast<Compute<In>>(load(results.element[k]) + load(store<Out>(static_cast<Compute<Out>>(sum))));
+      results.element[k] = store<Out>(static_cast<Compute<Out>>(sum));
+    }
+    *to = results;
   }
 };
 
@@ -51,6 +68,10 @@ void launchSumOf(const OrderedSum &sum, const Launcher &launch) {
   body.scale = static_cast<Compute<In>>(sum.scale);
   body.scales = body.scale != Compute<In>(1);
   body.accumulate = sum.accumulate;
+  using Body = decltype(body);
+  body.packed =
+      isAligned<Body::V>(body.output) &&
+      std::all_of(body.inputs, body.inputs + sum.ranks, [](const In *input) { return isAligned<Body::V>(input); });
   overElements(launch, body.n, body);
 }
 

@@ -159,14 +159,24 @@ template <typename Target> Prepared<Target> prepareOptimizer(const KernelSpec &s
 //===-- sums ---------------------------------------------------------------------------===//
 
 template <typename T> struct AccumulateGradientBody {
+  static constexpr int V = packOf<T>();
   const T *part;
   T *sum;
   int64_t n;
-  bool restart;
+  bool restart, packed;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     bool copies = restart && frame.context->micro == 0;
-    forElements(block, index, n,
-                [&](int64_t at) { sum[at] = copies ? part[at] : store<T>(load(sum[at]) + load(part[at])); });
+    forPacks<V>(block, index, n, packed, [&](auto count, int64_t at) {
+      using Values = Pack<T, count>;
+      Values own = *reinterpret_cast<const Values *>(part + at);
+      auto *to = reinterpret_cast<Values *>(sum + at);
+      if (!copies) {
+        const Values before = *to;
+        for (int k = 0; k < count; ++k)
+          own.element[k] = store<T>(load(before.element[k]) + load(own.element[k]));
+      }
+      *to = own;
+    });
   }
 };
 
@@ -176,9 +186,10 @@ template <typename Target> Prepared<Target> prepareAccumulateGradient(const Kern
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [n = spec.operands[0].numElements(), restart = spec.getInt("restart", 0) != 0](
                                        void *const *operands, const auto &launch) {
-      overElements(
-          launch, n,
-          AccumulateGradientBody<T>{static_cast<const T *>(operands[0]), static_cast<T *>(operands[1]), n, restart});
+      using Body = AccumulateGradientBody<T>;
+      auto *part = static_cast<const T *>(operands[0]);
+      auto *sum = static_cast<T *>(operands[1]);
+      overElements(launch, n, Body{part, sum, n, restart, isAligned<Body::V>(part, sum)});
     });
   });
 }

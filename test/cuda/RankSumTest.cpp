@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <random>
+#include <tuple>
 
 namespace zc::cuda {
 namespace {
@@ -45,22 +46,24 @@ std::vector<char> numbers(DType type, size_t n, unsigned seed) {
 
 TEST_P(RankSum, HasTheHostsBits) {
   const Case &test = GetParam();
-  constexpr size_t kSkip = 5;
-  for (int ranks : {3, kFewSummed, kFewSummed + 1, kMaxSummed}) {
-    const size_t elements = ranks == 3 ? 4321 : 50;
+  for (auto [ranks, elements, skip] : {std::tuple<int, size_t, size_t>{3, 4321, 5},
+                                       {3, 4321, 8}, // in packs
+                                       {kFewSummed, 50, 8},
+                                       {kFewSummed + 1, 50, 5},
+                                       {kMaxSummed, 50, 8}}) {
     std::vector<std::vector<char>> parts;
     std::vector<const void *> inputs;
     for (int rank = 0; rank < ranks; ++rank)
-      parts.push_back(numbers(test.in, kSkip + elements, static_cast<unsigned>(rank)));
+      parts.push_back(numbers(test.in, skip + elements, static_cast<unsigned>(rank)));
     for (const std::vector<char> &part : parts)
       inputs.push_back(part.data());
     std::vector<char> expected = numbers(test.out, elements, 9), got = expected;
-    OrderedSum sum{inputs.data(), ranks,    kSkip,      expected.data(), elements,
+    OrderedSum sum{inputs.data(), ranks,    skip,       expected.data(), elements,
                    test.in,       test.out, test.scale, test.accumulate};
     orderedSum(sum);
     sum.output = got.data();
     ASSERT_TRUE(hostOrderedSum(sum, AtOnce().launch));
-    EXPECT_EQ(got, expected) << ranks << " ranks";
+    EXPECT_EQ(got, expected) << ranks << " ranks, " << skip << " skipped";
   }
 }
 
