@@ -1,5 +1,4 @@
 #include "dialects/graph/KernelSpec.h"
-#include "dialects/graph/View.h"
 #include "kernels/Workspace.h"
 
 using namespace mlir;
@@ -14,25 +13,8 @@ FailureOr<zc::TensorType> toTensorType(Type type) {
   return zc::TensorType{*dtype, tensor.getShape().vec()};
 }
 
-FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {
-  if (isa<UnitAttr>(attribute))
-    return zc::Attribute(int64_t(1));
-  if (auto number = dyn_cast<IntegerAttr>(attribute))
-    return zc::Attribute(number.getType().isInteger(1) ? int64_t(number.getValue().getBoolValue()) : number.getInt());
-  if (auto number = dyn_cast<FloatAttr>(attribute))
-    return zc::Attribute(number.getValueAsDouble());
-  if (auto text = dyn_cast<StringAttr>(attribute))
-    return zc::Attribute(text.str());
-  if (auto array = dyn_cast<DenseI64ArrayAttr>(attribute))
-    return zc::Attribute(array.asArrayRef().vec());
-  if (auto views = dyn_cast<ViewsAttr>(attribute)) {
-    SmallVector<zc::StridedView> all = toStridedViews(views);
-    return zc::Attribute(zc::encode({all.begin(), all.end()}));
-  }
-  return failure();
-}
-
-std::string elementBytes(DenseElementsAttr elements) {
+/// As a kernel sees them: little endian, a byte per bool.
+static std::string elementBytes(DenseElementsAttr elements) {
   std::string bytes;
   if (elements.getElementType().isInteger(1)) { // MLIR packs bools to bits
     for (bool value : elements.getValues<bool>())
@@ -46,44 +28,20 @@ std::string elementBytes(DenseElementsAttr elements) {
   return bytes;
 }
 
-/// The attributes of a constant.
-static FailureOr<zc::Attribute> splatValue(DenseElementsAttr elements) {
-  if (isa<FloatType>(elements.getElementType()))
-    return toKernelAttribute(FloatAttr::get(elements.getElementType(), elements.getSplatValue<APFloat>()));
-  APInt value = elements.getSplatValue<APInt>();
-  auto type = cast<IntegerType>(elements.getElementType());
-  return zc::Attribute(type.isUnsigned() || type.getWidth() == 1 ? int64_t(value.getZExtValue())
-                                                                 : value.getSExtValue());
-}
-
-static LogicalResult addConstant(zc::KernelSpec &spec, ConstantOp op) {
-  auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
-  if (!elements)
-    return failure();
-  if (!elements.isSplat()) {
-    spec.attributes["data"] = elementBytes(elements);
-    return success();
-  }
-  FailureOr<zc::Attribute> value = splatValue(elements);
-  if (failed(value))
-    return failure();
-  spec.attributes["value"] = std::move(*value);
-  return success();
-}
-
-static LogicalResult addAttributes(zc::KernelSpec &spec, Operation *op) {
-  if (auto constant = dyn_cast<ConstantOp>(op))
-    return addConstant(spec, constant);
-  for (NamedAttribute attribute : op->getAttrs()) {
-    // What passes note on an op, under a dialect's name, is not its kernel's.
-    if (isa<TypeAttr>(attribute.getValue()) || attribute.getName().getValue().contains('.'))
-      continue;
-    FailureOr<zc::Attribute> value = toKernelAttribute(attribute.getValue());
-    if (failed(value))
-      return op->emitOpError("attribute '") << attribute.getName().getValue() << "' cannot be given to a kernel";
-    spec.attributes[attribute.getName().str()] = std::move(*value);
-  }
-  return success();
+FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {
+  if (isa<UnitAttr>(attribute))
+    return zc::Attribute(int64_t(1));
+  if (auto number = dyn_cast<IntegerAttr>(attribute))
+    return zc::Attribute(number.getType().isInteger(1) ? int64_t(number.getValue().getBoolValue()) : number.getInt());
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return zc::Attribute(number.getValueAsDouble());
+  if (auto text = dyn_cast<StringAttr>(attribute))
+    return zc::Attribute(text.str());
+  if (auto array = dyn_cast<DenseI64ArrayAttr>(attribute))
+    return zc::Attribute(array.asArrayRef().vec());
+  if (auto elements = dyn_cast<DenseElementsAttr>(attribute))
+    return zc::Attribute(elementBytes(elements));
+  return failure();
 }
 
 FailureOr<zc::KernelSpec> toKernelSpec(Operation *op) {
@@ -99,8 +57,12 @@ FailureOr<zc::KernelSpec> toKernelSpec(Operation *op) {
       return op->emitOpError("type ") << type << " cannot be given to a kernel";
     spec.operands.push_back(std::move(*tensor));
   }
-  if (failed(addAttributes(spec, op)))
-    return failure();
+  for (NamedAttribute attribute : kernelAttributes(op)) {
+    FailureOr<zc::Attribute> value = toKernelAttribute(attribute.getValue());
+    if (failed(value))
+      return op->emitOpError("attribute '") << attribute.getName().getValue() << "' cannot be given to a kernel";
+    spec.attributes[attribute.getName().str()] = std::move(*value);
+  }
   return spec;
 }
 

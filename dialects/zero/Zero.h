@@ -56,8 +56,6 @@ int64_t accumulationOf(mlir::ModuleOp module);
 int64_t microExecutionsOf(mlir::ModuleOp module);
 /// Micro-steps that stand in the micro program: one, or all.
 int64_t microStepsOf(mlir::ModuleOp module);
-/// Is it a note of some pass, named after a dialect, and no attribute of the operation's own?
-inline bool isNote(mlir::NamedAttribute attribute) { return attribute.getName().getValue().contains('.'); }
 /// Makes those operations of the graph level that are no kernels and stand in programs of this one ScheduledOps.
 void attachScheduleOfGraph(mlir::MLIRContext &context);
 /// The flat tensor that a value of tensor or buffer type is in memory.

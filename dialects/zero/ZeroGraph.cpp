@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/graph/KernelAttributes.h"
 #include "dialects/graph/ModuleAttrs.h"
-#include "dialects/graph/View.h"
 #include "dialects/zero/Zero.h"
 #include "runtime/base/TrafficClass.h"
 
@@ -15,29 +15,6 @@ using namespace zc;
 using namespace zc::zero;
 
 namespace {
-
-/// A constant as its kernel takes it: a splat as a number `value`, other elements as bytes `data`.
-void setConstant(Step &step, ElementsAttr elements) {
-  if (!elements.isSplat() || elements.getNumElements() == 0) {
-    step.set("data", elements);
-    return;
-  }
-  Builder builder(elements.getContext());
-  Attribute value = elements.getSplatValue<Attribute>();
-  if (auto real = dyn_cast<FloatAttr>(value)) {
-    step.set("value", builder.getF64FloatAttr(real.getValueAsDouble()));
-    return;
-  }
-  bool isBool = elements.getElementType().isInteger(1);
-  auto integer = cast<IntegerAttr>(value).getValue();
-  step.set("value", builder.getI64IntegerAttr(isBool ? integer.getZExtValue() : integer.getSExtValue()));
-}
-
-/// Views as their kernel takes them (runtime/base/StridedView.h).
-void setViews(Step &step, StringAttr name, graph::ViewsAttr views) {
-  SmallVector<StridedView> all = graph::toStridedViews(views);
-  step.set(name, DenseI64ArrayAttr::get(name.getContext(), encode({all.begin(), all.end()})));
-}
 
 struct KernelModel : ScheduledOp::ExternalModel<KernelModel, graph::KernelOp> {
   Work getWork(Operation *op) const {
@@ -53,13 +30,8 @@ struct KernelModel : ScheduledOp::ExternalModel<KernelModel, graph::KernelOp> {
       step.input(operand);
     for (Value result : op->getResults())
       step.output(result);
-    for (NamedAttribute attribute : op->getAttrs())
-      if (auto elements = dyn_cast<ElementsAttr>(attribute.getValue()))
-        setConstant(step, elements);
-      else if (auto views = dyn_cast<graph::ViewsAttr>(attribute.getValue()))
-        setViews(step, attribute.getName(), views);
-      else if (!isNote(attribute) && !isa<TypeAttr>(attribute.getValue()))
-        step.attributes.push_back(attribute);
+    for (NamedAttribute attribute : graph::kernelAttributes(op))
+      step.attributes.push_back(attribute);
     return step;
   }
 

@@ -1,5 +1,6 @@
 //===- ZeroSteps.cpp - the step that an operation becomes --------------------------------===//
 
+#include "dialects/graph/KernelAttributes.h"
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
 #include "runtime/base/TrafficClass.h"
@@ -80,7 +81,7 @@ static Step onPieces(Operation *op, Value input, Value output, Access access = A
   if (residual)
     step.output(residual, Access::readWrite);
   for (NamedAttribute attribute : op->getAttrs())
-    if (!isNote(attribute))
+    if (!graph::isNote(attribute))
       step.attributes.push_back(attribute);
   return step;
 }

@@ -24,8 +24,8 @@ constexpr bool kOursIsFaster[] = {false, false};
 bool isTaken(const cpu::AttentionShape &s) {
   bool isHalf = s.dtype == DType::bf16 || s.dtype == DType::f16;
   bool isThere = s.batch && s.heads && s.queries && s.keys && s.depth && s.valueDepth;
-  // Rows that see no key are 0 with us.
-  bool seesKeys = (!s.causal && s.window == 0) || s.queries <= s.keys;
+  // Rows that see no key are 0 with us; masks go with positions where queries and keys have the same.
+  bool seesKeys = (!s.causal && s.window == 0) || (s.hasMask ? s.queries == s.keys : s.queries <= s.keys);
   bool adds = !s.hasMask || s.mask == DType::f32 || s.mask == s.dtype;
   return isHalf && isThere && seesKeys && adds && !s.hasMaskGrad && s.dropout == 0 && s.softcap == 0 &&
          s.stat == DType::f32 && s.depth % 8 == 0 && s.valueDepth == s.depth && s.depth <= 128 &&

@@ -45,8 +45,9 @@ template <typename Attributes> Attributes AttentionGraph::attributes(int64_t mas
   const cpu::AttentionShape &s = attention.shape;
   Attributes made;
   made.set_name("attention").set_attn_scale(static_cast<float>(s.scale));
-  if (s.causal || s.window != 0) // the last query sees the last key
-    made.set_diagonal_alignment(fe::DiagonalAlignment_t::BOTTOM_RIGHT)
+  if (s.causal || s.window != 0) // the last query sees the last key; with a mask cuDNN knows but the first ones
+    made.set_diagonal_alignment(s.queries == s.keys ? fe::DiagonalAlignment_t::TOP_LEFT
+                                                    : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
         .set_diagonal_band_right_bound(static_cast<int>(s.endOfSeen() - 1));
   if (s.window != 0) // what is not less than so far behind is hidden
     made.set_diagonal_band_left_bound(static_cast<int>(s.window));

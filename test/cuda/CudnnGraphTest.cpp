@@ -130,6 +130,7 @@ TEST(AttentionGraph, isTakenOfWindows) {
   expectTaken({2, 32, 8, 2048, 128, true, DType::bf16, {}, 512}, 4); // before
   expectTaken({4, 12, 12, 1000, 64, false, DType::bf16, {}, 65});    // on either side
   expectTaken({4, 12, 12, 128, 64, false, DType::bf16, {DType::f32, {4, 1, 1, 128}}, 65});
+  expectTaken({4, 12, 12, 128, 64, true, DType::bf16, {DType::f32, {4, 1, 1, 128}}}); // padding, causal
 }
 TEST(AttentionGraph, isTakenInPartsOfHeadsWithATable) {
   expectTaken({1, 64, 64, 2048, 64, false, DType::bf16, {DType::f32, {1, 64, 2048, 2048}}}, 4);

@@ -140,13 +140,14 @@ void expectPartsAreTheWhole(const Call &whole, const Case &row) {
 }
 
 TEST(CudnnAttention, partsAreTheWhole) {
-  for (const Case &row : {Case{{34, 512, 1, 8}, {34, 256, 2, 8}, {}, true, 2},
-                          Case{{34, 512, 1, 8}, {34, 512, 2, 8}, {34, 1, 1, 2}, false, 2},
-                          Case{{3, 8, 2, 8}, {3, 4, 5, 8}, {3, 8, 2, 5}, true},
-                          Case{{2, 8192, 2, 8}, {2, 8192, 2, 8}, {1, 8192, 1, 2}, false, 2},
-                          Case{{3, 8192, 2, 8}, {3, 8192, 2, 8}, {}, false, 3}, // two parts of heads would have gaps
-                          // A sample is still too much, and heads have masks of their own.
-                          Case{{2, 32768, 1, 8}, {2, 16384, 1, 8}, {1, 32768, 1, 1}, false, 2, 4}}) {
+  for (const Case &row :
+       {Case{{34, 512, 1, 8}, {34, 256, 2, 8}, {}, true, 2},
+        Case{{34, 512, 1, 8}, {34, 512, 2, 8}, {34, 1, 1, 2}, false, 2},
+        Case{{3, 8, 2, 8}, {3, 4, 5, 8}, {3, 8, 2, 5}, false}, Case{{3, 8, 5, 8}, {3, 4, 5, 8}, {3, 8, 5, 5}, true},
+        Case{{2, 8192, 2, 8}, {2, 8192, 2, 8}, {1, 8192, 1, 2}, false, 2},
+        Case{{3, 8192, 2, 8}, {3, 8192, 2, 8}, {}, false, 3}, // two parts of heads would have gaps
+        // A sample is still too much, and heads have masks of their own.
+        Case{{2, 32768, 1, 8}, {2, 16384, 1, 8}, {1, 32768, 1, 1}, false, 2, 4}}) {
     Calls calls = callsOf(row);
     for (const Call &call : {calls.forward, calls.gradient, throughViews(calls.forward)})
       expectPartsAreTheWhole(call, row);
@@ -175,6 +176,7 @@ TEST(CudnnAttention, isNotForAll) {
   EXPECT_FALSE(takes({1, 2, 3, 8}, {1, 2, 3, 8}, false, DType::bf16, {{"softcap", 30.0}}));
   EXPECT_FALSE(takes({1, 2, 32768, 8}, {1, 2, 32768, 8}, false, DType::bf16)); // 2 GiB a head
   EXPECT_TRUE(takes({1, 2, 16384, 8}, {1, 2, 16384, 8}, false, DType::bf16));  // half of one
+  EXPECT_FALSE(CudnnAttention::of(callsOf({{1, 2, 3, 8}, {1, 2, 5, 8}, {1, 2, 3, 5}, true}).gradient.spec()));
   Call trained = callsOf({{1, 2, 3, 8}, {1, 2, 3, 8}, {1, 2, 3, 3}, false}).gradient;
   EXPECT_TRUE(CudnnAttention::of(trained.spec()));
   trained.outputs.emplace_back(trained.inputs[6].type);

@@ -131,6 +131,7 @@ class CommandLine(ZeroRunTest):
         self.assertEqual(texts["cuda-sync"], texts["cuda"])
         self.assertNotEqual(texts["cuda"], texts["cpu"])
 
+    @unittest.skipIf("TSAN_OPTIONS" in os.environ, "loops that are watched take a minute to measure")
     def test_bench_machine_without_plans(self):
         """Measures the machine, without a disk and with one; what is of the other of its two jobs is refused."""
         names = {"flops_per_second", "half_flops_per_second", "memory_bandwidth", "comm_bandwidth", "h2d_bandwidth", "d2h_bandwidth", "step_overhead"}
@@ -302,6 +303,7 @@ class CommandLine(ZeroRunTest):
             self.assertEqual(process.wait(timeout=600), 0 if number == 1 else 3)
             self.assertIn(whole, said)
 
+    @unittest.skipIf("TSAN_OPTIONS" in os.environ, "its runtime holds signals back, a quarter of a minute each")
     def test_a_launcher_tells_what_it_was_told(self):
         """Ranks are told by SIGUSR1, whatever the launcher was told by: one that is not through within its --grace ends with that number."""
         mpirun = self.dir / "bin" / "mpirun"
