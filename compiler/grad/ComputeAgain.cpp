@@ -116,8 +116,8 @@ bool Again::isLessToRead() const {
   size_t registers = group.registers() + more.size();
   for (Operation *op : ops)
     registers += registersOf(*table.of(op).instruction) +
-                 static_cast<size_t>(llvm::count_if(
-                     op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
+                 static_cast<size_t>(
+                     llvm::count_if(op->getOperands(), [](Value operand) { return immediateOf(operand).has_value(); }));
   if (group.inputs.size() + more.size() > kFusedInputs || registers > kFusedRegisters || !group.giveShape(inputs()) ||
       llvm::any_of(ops, [&](Operation *op) { return table.readsWhatChanges(op, group.place); }))
     return false;

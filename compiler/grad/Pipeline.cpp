@@ -25,7 +25,8 @@ static void buildForward(OpPassManager &manager, const GradStage &options) {
   // While all attention is one operation, whose heads can be counted.
   if (options.modelRanks > 1)
     manager.addPass(createRepeatKeys(options));
-  // Heads are cut of operations that do not drop, and what does not run on a GPU's tensor cores is slow as one operation.
+  // Heads are cut of operations that do not drop, and what does not run on a GPU's tensor cores is slow as one
+  // operation.
   if (options.modelRanks > 1 || options.target == Target::cuda)
     manager.addPass(createExpandDropout(options));
   if (options.modelRanks > 1) {

@@ -150,7 +150,7 @@ private:
   DenseMap<Value, TensorCut> values;
   SmallVector<Value> work;
   SmallVector<std::pair<Value, TensorCut>> needed; ///< the first of an operation's operands is the last
-  llvm::SetVector<Value> gathered, sliced; ///< what leaves the class, and what enters it
+  llvm::SetVector<Value> gathered, sliced;         ///< what leaves the class, and what enters it
 };
 
 /// Chooses classes, sum after sum.

@@ -25,9 +25,9 @@ public:
   /// The one value that all elements have.
   std::optional<double> splat(llvm::StringRef name);
 
-  /// The band that each matrix of a tensor of at least two dimensions is, as causal masks and windows are: element (i, j)
-  /// is one number where first <= j - i <= last, another elsewhere (scalars of the tensor's type); no other where all
-  /// elements are one. The last row's last element is inside.
+  /// The band that each matrix of a tensor of at least two dimensions is, as causal masks and windows are: element (i,
+  /// j) is one number where first <= j - i <= last, another elsewhere (scalars of the tensor's type); no other where
+  /// all elements are one. The last row's last element is inside.
   struct Band {
     HostTensor kept;
     std::optional<HostTensor> dropped;
