@@ -19,10 +19,12 @@ bool FusedGroup::isWorthIt() const {
 }
 
 bool FusedGroup::giveShape(ArrayRef<Value> values) const {
+  if (!isInto)
+    return true;
   std::optional<Shape> all = Shape();
   for (Value value : values)
     all = all ? broadcastShapes(*all, shapeOf(value)) : std::nullopt;
-  return !isInto || (all && ArrayRef<int64_t>(*all) == shape);
+  return all && ArrayRef<int64_t>(*all) == shape;
 }
 
 namespace {

@@ -181,7 +181,9 @@ Value zc::graph::keysOutOfPlace(TensorBuilder &on, AttentionOp op) {
   };
   const Value key = positions(keys, 0, {1, keys});
   auto query = [&](int64_t later) { return positions(queries, keys - queries + later, {queries, 1}); };
-  const std::optional<int64_t> window = op.getWindow();
+  std::optional<int64_t> window = op.getWindow();
+  if (window) // more hides nothing either
+    window = std::min(*window, queries + keys);
   const Value before = window ? on.less(key, query(1 - *window)) : Value();
   const Value after = op.getCausal() ? on.less(query(0), key) : window ? on.less(query(*window - 1), key) : Value();
   return before && after ? on.make<OrOp>(before, after) : after;

@@ -50,6 +50,7 @@ private:
     cudaError_t found = cudaStreamIsCapturing(own.stream, &capture);
     if (found == cudaSuccess && capture == cudaStreamCaptureStatusNone)
       found = cudaStreamQuery(own.stream);
+    (void)cudaGetLastError(); // that it is not ready yet
     for (cudaError_t each : {static_cast<cudaError_t>(own.gpu.lost.load()), found})
       if (isLost(each))
         return errorOf(each, "launch a kernel");

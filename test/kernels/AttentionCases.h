@@ -24,7 +24,7 @@ inline void expectAttentionMatches(const AttentionCase &row, DType type, const V
   Value y({type, {row.query[0], row.query[1], row.query[2], row.value[3]}});
   Value lse({DType::f32, {row.query[0], row.query[1], row.query[2]}});
   Attributes attributes = more;
-  attributes["scale"] = 0.3;
+  attributes.emplace("scale", 0.3);
   if (row.causal)
     attributes["causal"] = kOne;
   Call forward{"attention", {q, k, v}, {y, lse}, attributes};

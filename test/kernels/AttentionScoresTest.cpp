@@ -19,6 +19,11 @@ TEST(FastAttention, seesAWindow) {
         AttentionCase{{2, 2, 70, 8}, {2, 1, 70, 8}, {2, 1, 70, 8}, {2, 1, 1, 70}, DType::boolean, false}})
     for (int64_t window : {1, 33, 100, 5000})
       forFastTypes([&](DType type) { expectAttentionMatches(row, type, nullptr, windowOf(window)); });
+  for (double scale : {-0.3, 0.0}) // of which -inf is not the lowest any more
+    forFastTypes([&](DType type) {
+      expectAttentionMatches({{1, 2, 70, 8}, {1, 1, 90, 8}, {1, 1, 90, 8}, {}, {}, true}, type, nullptr,
+                             {{"window", int64_t{20}}, {"scale", scale}});
+    });
 }
 
 /// Tensor cores' tiles of heads of each width.

@@ -5,6 +5,7 @@
 // for it) are spelled out.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/import/base/Softcap.h"
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/handlers/Heads.h"
 
@@ -33,7 +34,9 @@ public:
     if (node.failed())
       return;
     scale = node.hasAttr("scale") ? node.floatAttr("scale", 1) : 1 / std::sqrt(static_cast<double>(dimsOf(q)[3]));
-    isFused = !node.wants(3) && !(node.has(3) && isFloat(node.input(3)) && dependsOnParameters(node.input(3)));
+    const double cap = node.floatAttr("softcap", 0);
+    isFused = (cap <= 0 || mayBeSoftcap(cap)) && !node.wants(3) &&
+              !(node.has(3) && isFloat(node.input(3)) && dependsOnParameters(node.input(3)));
     Value mask = readMask();
     if (node.failed())
       return;

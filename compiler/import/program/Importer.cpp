@@ -184,7 +184,8 @@ Result<Value> Importer::makeBand(ParameterBytes::Band band, llvm::ArrayRef<int64
     Result<Value> both = apply(graph::LessEqualOp::getOperationName(), {lhs, rhs});
     if (both.ok() && value.ok() && *value)
       both = apply(graph::AndOp::getOperationName(), {*value, *both});
-    value = value.ok() ? std::move(both) : std::move(value);
+    if (value.ok())
+      value = std::move(both);
   };
   if (band.last < columns - 1)
     require(column, range(band.last, {rows, 1}));

@@ -74,8 +74,11 @@ std::optional<Hiding> zc::importer::hidingOf(Value mask) {
 
 llvm::SmallVector<Condition, 2> zc::importer::partsOf(Condition condition) {
   llvm::SmallVector<Condition, 2> pending{condition}, parts;
+  llvm::DenseSet<std::pair<Value, unsigned>> seen;
   while (!pending.empty()) {
     auto [value, keeps] = pending.pop_back_val();
+    if (!seen.insert({value, keeps}).second) // as often as there are paths to it
+      continue;
     Operation *op = value.getDefiningOp();
     if (auto negation = dyn_cast_or_null<NotOp>(op))
       pending.push_back({negation.getInput(), !keeps});

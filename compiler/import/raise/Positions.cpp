@@ -36,22 +36,37 @@ private:
 
 } // namespace
 
-/// first, first + 1, ... to `count` of them, over and over: the first. Also of a sum or difference with a number.
+/// The one number that all elements are, of those that sums of a few do not overflow with.
+static std::optional<int64_t> numberOf(Value value) {
+  constexpr int64_t kMost = int64_t(1) << 40;
+  auto tensor = constantOf(value);
+  const bool isNumber = tensor && !tensor->isFloat() && tensor->numElements() > 0 &&
+                        llvm::all_equal(llvm::ArrayRef<int64_t>(tensor->ints));
+  return isNumber && std::abs(tensor->intAt(0)) <= kMost ? std::optional(tensor->intAt(0)) : std::nullopt;
+}
+
+/// first, first + 1, ... to `count` of them, over and over: the first. Also of sums and differences with numbers.
 static std::optional<int64_t> countFrom(Value value, int64_t count) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<AddOp, SubOp>(op) && count != 1) {
-    auto first = countFrom(op->getOperand(0), count), number = countFrom(op->getOperand(1), 1);
-    if (!first || !number)
+  constexpr int kSums = 16;
+  if (count == 1)
+    return numberOf(value);
+  int64_t first = 0;
+  for (int i = 0; i < kSums && isa_and_nonnull<AddOp, SubOp>(value.getDefiningOp()); ++i) {
+    Operation *op = value.getDefiningOp();
+    auto number = numberOf(op->getOperand(1));
+    if (!number)
       return std::nullopt;
-    return isa<AddOp>(op) ? *first + *number : *first - *number;
+    first += isa<AddOp>(op) ? *number : -*number;
+    value = op->getOperand(0);
   }
   auto tensor = constantOf(value);
-  if (!tensor || tensor->isFloat() || tensor->numElements() == 0 || tensor->numElements() % count != 0)
+  if (!tensor || tensor->isFloat() || count <= 0 || tensor->numElements() == 0 || tensor->numElements() % count != 0 ||
+      std::abs(tensor->intAt(0)) > int64_t(1) << 40)
     return std::nullopt;
   for (int64_t i = 0, n = tensor->numElements(); i < n; ++i)
     if (tensor->intAt(i) != tensor->intAt(0) + i % count)
       return std::nullopt;
-  return tensor->intAt(0);
+  return first + tensor->intAt(0);
 }
 
 std::optional<int64_t> Matrix::distance(Value column, Value row) const {
@@ -177,7 +192,8 @@ std::optional<Band> Matrix::of(Value mask, int depth) const {
 
 std::optional<Band> zc::importer::bandOf(Value mask, int64_t queries, int64_t keys, bool keeps) {
   constexpr int kDeepest = 12; // operations, each of which may have two masks
-  return Matrix{queries, keys, keeps}.of(mask, kDeepest);
+  auto band = Matrix{queries, keys, keeps}.of(mask, kDeepest);
+  return band && band->first <= band->last ? band : std::nullopt;
 }
 
 bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool keeps) {
@@ -220,8 +236,8 @@ std::optional<Positions> zc::importer::withBand(Positions known, Band band, int6
   const int64_t own = keys - queries; // so far behind its row is a query's own key
   if (known.causal)
     band.last = std::min(band.last, own);
-  if (known.window != 0)
-    band = {std::max(band.first, own + 1 - known.window), std::min(band.last, own + known.window - 1)};
+  if (const int64_t far = std::min(known.window, queries + keys); far != 0)
+    band = {std::max(band.first, own + 1 - far), std::min(band.last, own + far - 1)};
   if (!band.contains(own))
     return std::nullopt;
   const Band all = Matrix{queries, keys, true}.all();

@@ -1,5 +1,6 @@
 //===- Scores.cpp - what stands between a product of queries and keys and its softmax --===//
 #include "compiler/import/raise/Scores.h"
+#include "compiler/import/base/Softcap.h"
 #include "dialects/graph/Gradient.h"
 
 using namespace mlir;
@@ -32,9 +33,11 @@ std::optional<Scores> matchProduct(const Factors &factors, Value value) {
 }
 
 /// cap * tanh(scale * product / cap)
-std::optional<Scores> matchCapped(const Factors &factors) {
+std::optional<Scores> matchCapped(const Factors &factors, Value value) {
   auto tanh = factors.values.size() == 1 ? factors.values[0].getDefiningOp<TanhOp>() : TanhOp();
-  auto scores = tanh && factors.scalar > 0 ? matchProduct(factorsOf(tanh.getInput()), tanh.getInput()) : std::nullopt;
+  auto scores = tanh && sameType(tanh.getResult(), value) && mayBeSoftcap(factors.scalar)
+                    ? matchProduct(factorsOf(tanh.getInput()), tanh.getInput())
+                    : std::nullopt;
   if (!scores)
     return std::nullopt;
   scores->cap = factors.scalar;
@@ -45,7 +48,7 @@ std::optional<Scores> matchCapped(const Factors &factors) {
 std::optional<Scores> matchScores(Value value) {
   const Factors factors = factorsOf(value);
   auto scores = matchProduct(factors, value);
-  return scores ? scores : matchCapped(factors);
+  return scores ? scores : matchCapped(factors, value);
 }
 
 /// Of a table that may be trained the op has the gradient where it has an element for each score of a head.
@@ -93,6 +96,8 @@ bool isCausal(const Added &mask, Dims scores) {
 std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims scores) {
   if (!masked || hidesNothing(mask.value))
     return masked;
+  if (masked->mayAverageRows) // of what this mask shows alone
+    return std::nullopt;
   auto band = mask.factor > 0 ? bandOf(mask.value, scores[0], scores[1]) : std::nullopt;
   auto hidesAsMuch = [&](const Condition &condition) {
     auto own = bandOf(condition.value, scores[0], scores[1], condition.keeps);
@@ -100,7 +105,7 @@ std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims s
   };
   if (band && llvm::any_of(masked->conditions, hidesAsMuch))
     return masked;
-  if (masked->mayAverageRows || (masked->isAveraged && mayBeLow(mask.value)))
+  if (masked->isAveraged && mayBeLow(mask.value))
     return std::nullopt;
   masked->added.push_back(mask);
   return masked;

@@ -2,8 +2,9 @@
 // tile of the thread, maxima and sums of rows are carried from block to block of keys (online softmax), so that memory
 // grows with the number of keys, not with its square. Products are made of micro-kernels on factors that each head is
 // rearranged into once: heads are too narrow (64, a block's products have 0.5 to 4 MFlop) for what a library does
-// around each call, and tiles of a product that `causal` masks are skipped one by one. In bf16 probabilities and slopes
-// are rounded to bf16 before they are multiplied, as torch's flash attention does; all sums are fp32.
+// around each call, and tiles of a product that `causal` or `window` masks are skipped one by one. In bf16
+// probabilities and slopes are rounded to bf16 before they are multiplied, as torch's flash attention does; all sums
+// are fp32.
 //
 // Keys and values of a head are packed once. A task is a head, on one thread: bits do not depend on threads. Products
 // go to the end of a tile of rows: a value that is not finite may reach rows before it (0 times infinity), as in torch.

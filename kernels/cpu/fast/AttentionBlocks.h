@@ -118,7 +118,7 @@ struct HeadScores {
   int64_t b, h;
 
   /// What is left to scale scores by then.
-  float factor() const { return s.hasMask || s.softcap != 0 ? 1 : static_cast<float>(s.scale); }
+  float factor() const { return isScaled() ? 1 : static_cast<float>(s.scale); }
   /// Row i of a block. `growth`: null, or where what scores grow by with their products is stored (capScores).
   void finish(const Block &block, int64_t i, float *scores, float *growth) const {
     const int64_t first = block.hidden(i), n = block.visible(i) - first;
@@ -127,12 +127,16 @@ struct HeadScores {
         std::fill_n(growth, first, 0.0f);
       capScores(static_cast<float>(s.scale), static_cast<float>(s.softcap), scores + first,
                 growth ? growth + first : nullptr, n);
-    }
+    } else if (isScaled() && !s.hasMask)
+      scaleInPlace(scores + first, static_cast<float>(s.scale), n);
     if (s.hasMask) // ahead of the first key its numbers do not matter
       maskScores(s.mask, row(block, i), s.maskStrides[3] == 0, s.softcap == 0 ? static_cast<float>(s.scale) : 1, scores,
                  first + n);
     std::fill_n(scores, first, kMinusInfinity);
   }
+  /// Are scores scaled before they are hidden: by what masks and caps them, or since -inf times a scale that is not
+  /// positive would be no longer lowest?
+  bool isScaled() const { return s.hasMask || s.softcap != 0 || (s.window != 0 && !(s.scale > 0)); }
   /// Does it leave nothing of a block? Of a bool mask it is soon seen: one that a window is far from, or padding.
   bool hides(const Block &block) const {
     if (!s.hasMask || s.mask != DType::boolean)

@@ -21,7 +21,7 @@ struct GradHead {
   float *dMask;    ///< [queries, keys]; null: none
   bool startsMask; ///< is the first to add to it
 };
-/// Whose gradient is made, what becomes of its scores and drops them, and in which thread's tile.
+/// Whose gradient is made, what becomes of its scores, what of them is dropped, and in which thread's tile.
 struct GradTask {
   GradHead head;
   HeadScores scores;

@@ -81,6 +81,53 @@ graph.program @micro phase = micro inputs = ["sides", "k"] {
 
 // -----
 
+// Rows that a condition hides average what the other mask shows: that is none of the op's. An index that is no index, added
+// up, says nothing of positions; nor does what is as far as numbers go.
+// CHECK-LABEL: inputs = ["averaged", "k"]
+// CHECK: graph.softmax
+// CHECK: graph.attention {{.*}} {scale = 1.000000e+00 : f64} : {{.*}}tensor<1x1x4x4xi1>
+graph.program @micro phase = micro inputs = ["averaged", "k"] {
+^bb0(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>):
+  %rows = graph.constant dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>
+  %columns = graph.constant dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>
+  %most = graph.constant dense<9223372036854775807> : tensor<i64>
+  %low = graph.constant dense<-1.0e+09> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %before = graph.less %columns, %rows : (tensor<1x4xi64>, tensor<4x1xi64>) -> tensor<4x4xi1>
+  %causal = graph.less_equal %columns, %rows : (tensor<1x4xi64>, tensor<4x1xi64>) -> tensor<4x4xi1>
+  %mask = graph.select %causal, %zero, %low : (tensor<4x4xi1>, tensor<f32>, tensor<f32>) -> tensor<4x4xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
+  %c = graph.select %before, %s, %low : (tensor<4x4xi1>, tensor<2x2x4x4xf32>, tensor<f32>) -> tensor<2x2x4x4xf32>
+  %a = graph.add %c, %mask : (tensor<2x2x4x4xf32>, tensor<4x4xf32>) -> tensor<2x2x4x4xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = graph.matmul %p, %k : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
+  %far = graph.sub %rows, %columns : (tensor<4x1xi64>, tensor<1x4xi64>) -> tensor<4x4xi64>
+  %distance = graph.abs %far : (tensor<4x4xi64>) -> tensor<4x4xi64>
+  %near = graph.less_equal %distance, %most : (tensor<4x4xi64>, tensor<i64>) -> tensor<4x4xi1>
+  %keep = graph.reshape %near {shape = array<i64: 1, 1, 4, 4>} : (tensor<4x4xi1>) -> tensor<1x1x4x4xi1>
+  %z, %lse = graph.attention %y, %k, %k, %keep {scale = 1.0 : f64}
+      : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<1x1x4x4xi1>) -> (tensor<2x2x4x8xf32>, tensor<2x2x4xf32>)
+  graph.return %z : tensor<2x2x4x8xf32>
+}
+
+// -----
+
+// What is capped is of one query, and broadcast behind that.
+// CHECK-LABEL: inputs = ["one", "k"]
+// CHECK-NOT: graph.attention
+graph.program @micro phase = micro inputs = ["one", "k"] {
+^bb0(%q: tensor<1x2x1x8xf32>, %k: tensor<1x2x5x8xf32>):
+  %cap = graph.constant dense<30.0> : tensor<1x1x5x1xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<1x2x1x8xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x1x5xf32>
+  %bent = graph.tanh %s : (tensor<1x2x1x5xf32>) -> tensor<1x2x1x5xf32>
+  %capped = graph.mul %bent, %cap : (tensor<1x2x1x5xf32>, tensor<1x1x5x1xf32>) -> tensor<1x2x5x5xf32>
+  %p = graph.softmax %capped {axis = 3 : i64} : (tensor<1x2x5x5xf32>) -> tensor<1x2x5x5xf32>
+  %y = graph.matmul %p, %k : (tensor<1x2x5x5xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32>
+  graph.return %y : tensor<1x2x5x8xf32>
+}
+
+// -----
+
 // Scores that tend to 50 (Gemma 2).
 // CHECK-LABEL: inputs = ["softcap", "k", "mask"]
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x2x4x8xf32>, %[[K:.*]]: tensor<2x2x4x8xf32>, %[[M:.*]]: tensor<2x1x4x4xf32>)
