@@ -6,6 +6,20 @@ using namespace mlir;
 
 namespace zc::graph {
 
+std::string elementBytes(DenseElementsAttr elements) {
+  std::string bytes;
+  if (elements.getElementType().isInteger(1)) { // MLIR packs bools to bits
+    for (bool value : elements.getValues<bool>())
+      bytes.push_back(value);
+    return bytes;
+  }
+  ArrayRef<char> raw = elements.getRawData();
+  size_t copies = elements.isSplat() ? elements.getNumElements() : 1;
+  for (size_t i = 0; i < copies; ++i)
+    bytes.append(raw.data(), raw.size());
+  return bytes;
+}
+
 /// A constant's: a splat as a number `value`, other elements as they are, `data`.
 static void addElements(NamedAttrList &attributes, ElementsAttr elements) {
   if (!elements.isSplat() || elements.getNumElements() == 0) {

@@ -13,21 +13,6 @@ FailureOr<zc::TensorType> toTensorType(Type type) {
   return zc::TensorType{*dtype, tensor.getShape().vec()};
 }
 
-/// As a kernel sees them: little endian, a byte per bool.
-static std::string elementBytes(DenseElementsAttr elements) {
-  std::string bytes;
-  if (elements.getElementType().isInteger(1)) { // MLIR packs bools to bits
-    for (bool value : elements.getValues<bool>())
-      bytes.push_back(value);
-    return bytes;
-  }
-  ArrayRef<char> raw = elements.getRawData();
-  size_t copies = elements.isSplat() ? elements.getNumElements() : 1;
-  for (size_t i = 0; i < copies; ++i)
-    bytes.append(raw.data(), raw.size());
-  return bytes;
-}
-
 FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute) {
   if (isa<UnitAttr>(attribute))
     return zc::Attribute(int64_t(1));

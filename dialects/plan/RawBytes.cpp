@@ -1,5 +1,6 @@
 //===- RawBytes.cpp - elements as the bytes kernels see ----------------------------===//
 
+#include "dialects/graph/KernelAttributes.h"
 #include "dialects/plan/PlanProto.h"
 
 using namespace mlir;
@@ -8,21 +9,7 @@ static int64_t bytesOfElement(Type type) { return (type.getIntOrFloatBitWidth() 
 
 std::string zc::plan::rawBytesOf(ElementsAttr elements) {
   auto dense = dyn_cast<DenseElementsAttr>(elements);
-  if (!dense)
-    return {};
-  auto type = dense.getType();
-  std::string bytes;
-  if (type.getElementType().isInteger(1)) { // MLIR packs bits
-    for (bool value : dense.getValues<bool>())
-      bytes.push_back(value ? 1 : 0);
-    return bytes;
-  }
-  ArrayRef<char> raw = dense.getRawData();
-  if (!dense.isSplat())
-    return std::string(raw.begin(), raw.end());
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    bytes.append(raw.begin(), raw.end());
-  return bytes;
+  return dense ? graph::elementBytes(dense) : std::string();
 }
 
 ElementsAttr zc::plan::elementsFromRawBytes(RankedTensorType type, StringRef bytes) {

@@ -84,6 +84,25 @@ template <typename T, CoreForm kForm> struct CoreScores {
     }
     return isHidden ? lowest() : sum;
   }
+
+  ZC_HD bool drops() const { return kGeneral && dropout.isThere(); }
+  /// What dropout draws from in a step.
+  ZC_HD Words drawn(const Frame &frame) const { return kGeneral ? dropout.drawn(frame) : Words{}; }
+  /// Where the number that it draws for a query and a key stands among those of all heads.
+  ZC_HD int64_t place(int64_t sample, int head, int query, int key) const {
+    return ((sample * heads + head) * queries + query) * keys + key;
+  }
+  /// Drops of a warp's sums, of queries from `query` and keys from `key` on.
+  template <int D, typename Warp>
+  ZC_HD void drop(const Warp &warp, const Words &numbers, int64_t sample, int head, int query, int key,
+                  CoreSums<Warp, D> &sums) const {
+    if (!drops())
+      return;
+    CoreKept<Warp> kept;
+    dropout.template draw<D>(
+        warp, numbers, [&](int row, int other) { return place(sample, head, query + row, key + other); }, kept);
+    dropout.template apply<D>(warp, kept, sums);
+  }
 };
 
 /// The queries that a block holds, and the keys and values that pass it.
@@ -105,10 +124,6 @@ template <typename T, int D, CoreForm kForm> struct CoreQueries {
   static ZC_HD int64_t tilesOf(int64_t rows) { return (rows + Cut::kOfBlock - 1) / Cut::kOfBlock; }
   /// Of its first query, among those of all heads.
   ZC_HD int64_t row() const { return (sample * scores.heads + head) * scores.queries + first; }
-  /// Of the number that dropout draws for a query and a key, among those of all heads.
-  ZC_HD int64_t place(int query, int key) const {
-    return ((sample * scores.heads + head) * scores.queries + query) * scores.keys + key;
-  }
   ZC_HD CoreSource<T> of(const HeadRows<const T> &rows, int depth) const {
     return {rows.of(sample, head, first), rows.row, count, depth};
   }
@@ -137,8 +152,7 @@ template <typename T, int D, CoreForm kForm> struct CoreQueries {
 template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
   using Cut = CoreCut<D>;
   using Own = CoreQueries<T, D, kForm>;
-  using Scores = CoreScores<T, kForm>;
-  Scores scores;
+  CoreScores<T, kForm> scores;
   HeadRows<const T> q, k, v;
   HeadRows<T> y;
   float *lse;
@@ -153,7 +167,7 @@ template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(scores, index);
-    const Words numbers = Scores::kGeneral ? scores.dropout.drawn(frame) : Words{};
+    const Words numbers = scores.drawn(frame);
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     bringHeld<D, T>(block, copies, own.of(q, scores.depth), nullptr, packed);
@@ -196,8 +210,8 @@ private:
     for (int step = 0; step < Cut::kSteps; ++step) {
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p[step]);
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
-        float &p0 = p[step][tall][half].of[at][e];
-        p0 = scores.score(p0);
+        float &product = p[step][tall][half].of[at][e];
+        product = scores.score(product);
       });
       if (!isPlain)
         forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
@@ -213,12 +227,7 @@ private:
         score = powerOfTwo(score - (top == scores.lowest() ? 0 : top));
         state.total[tall].of[at][e / 2] += score;
       });
-      if (Scores::kGeneral && scores.dropout.isThere()) {
-        CoreKept<Warp> kept;
-        scores.dropout.template draw<D>(
-            warp, numbers, [&](int row, int other) { return own.place(query + row, key + 16 * step + other); }, kept);
-        scores.dropout.template apply<D>(warp, kept, p[step]);
-      }
+      scores.template drop<D>(warp, numbers, own.sample, own.head, query, key + 16 * step, p[step]);
       addWeightedRows<T, D>(warp, p[step], values, 16 * step, state.results);
     }
   }

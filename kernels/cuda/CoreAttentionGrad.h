@@ -16,8 +16,7 @@ namespace zc::cuda {
 template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   using Cut = CoreCut<D>;
   using Own = CoreQueries<T, D, kForm>;
-  using G = CoreGradients<T, kForm>;
-  G g;
+  CoreGradients<T, kForm> g;
   HeadRows<const T> output;
   HeadRows<T> dq;
 
@@ -30,7 +29,7 @@ template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own(g.scores, index);
-    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = g.scores.drawn(frame);
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
     const CoreSource<T> outputs = own.of(output, g.scores.valueDepth);
@@ -113,12 +112,7 @@ private:
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
-      if (G::Scores::kGeneral && g.scores.dropout.isThere()) {
-        CoreKept<Warp> kept;
-        g.scores.dropout.template draw<D>(
-            warp, numbers, [&](int row, int other) { return own.place(query + row, first + other); }, kept);
-        g.scores.dropout.template apply<D>(warp, kept, slopes);
-      }
+      g.scores.template drop<D>(warp, numbers, own.sample, own.head, query, first, slopes);
       g.template steepen<D>(warp, p, slopes,
                             [&](int at, int tall, int e, int) { return state.delta[tall].of[at][e / 2]; });
       g.template weigh<D>(
@@ -158,7 +152,7 @@ template <typename T, int D, CoreForm kForm> struct CoreKeyGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
     const Own own = ownOf(index);
-    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = g.scores.drawn(frame);
     const int depth = g.scores.depth, valueDepth = g.scores.valueDepth;
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
@@ -240,7 +234,6 @@ private:
                  State<Warp> &state) const {
     const CoreTile<Warp, D> queries(stage), grads(stage + Cut::kPassingBytes);
     const int64_t maskAt = g.scores.maskOf(sample, at.head);
-    const int64_t row = (sample * g.scores.heads + at.head) * g.scores.queries;
     const auto *rows = reinterpret_cast<const Pack<float, 2> *>(stage + 2 * Cut::kPassingBytes);
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
@@ -256,15 +249,13 @@ private:
             [&](int row, int other, const auto &f) { return f(first + other, key + row); });
       };
       [[maybe_unused]] CoreKept<Warp> kept;
-      const bool drops = G::Scores::kGeneral && g.scores.dropout.isThere();
       multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
       if constexpr (!G::Scores::kGeneral) // before there are slopes: registers
         weigh();
       multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
-      if (drops) {
-        g.scores.dropout.template draw<D>(
-            warp, numbers, [&](int down, int other) { return (row + first + other) * g.scores.keys + key + down; },
-            kept);
+      if (g.scores.drops()) {
+        auto place = [&](int down, int other) { return g.scores.place(sample, at.head, first + other, key + down); };
+        g.scores.dropout.template draw<D>(warp, numbers, place, kept);
         g.scores.dropout.template apply<D>(warp, kept, slopes);
       }
       g.template steepen<D>(warp, p, slopes,
@@ -274,7 +265,7 @@ private:
       forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int) {
         slopes[tall][half].of[lane][e] *= p[tall][half].of[lane][e];
       });
-      if (drops)
+      if (g.scores.drops())
         g.scores.dropout.template apply<D>(warp, kept, p);
       addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
       addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);

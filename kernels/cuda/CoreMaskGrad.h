@@ -14,8 +14,7 @@ template <typename T, int D, CoreForm kForm> struct CoreMaskGradBody {
   using Cut = CoreCut<D>;
   /// Queries and their results' gradients, keys and values.
   static constexpr int kShared = 2 * Cut::kHeldBytes + 2 * Cut::kPassingBytes;
-  using G = CoreGradients<T, kForm>;
-  G g;
+  CoreGradients<T, kForm> g;
   int samples, heads; ///< that share a mask
   int maskHeads;
   float *dMask;
@@ -38,7 +37,7 @@ template <typename T, int D, CoreForm kForm> struct CoreMaskGradBody {
 
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using Warp = typename Warps<Block>::Warp;
-    const Words numbers = G::Scores::kGeneral ? g.scores.dropout.drawn(frame) : Words{};
+    const Words numbers = g.scores.drawn(frame);
     const int64_t tiles = tilesOf(g.scores.queries, g.scores.keys), tile = index % tiles;
     const int wide = (g.scores.keys + Cut::kPassing - 1) / Cut::kPassing;
     const Tile own{index / tiles, static_cast<int>(tile / wide) * Cut::kOfBlock,
@@ -114,13 +113,7 @@ private:
           [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
           [&](int down, int other, const auto &f) { return f(query + down, first + other); });
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
-      if (G::Scores::kGeneral && g.scores.dropout.isThere()) {
-        CoreKept<Warp> kept;
-        g.scores.dropout.template draw<D>(
-            warp, numbers, [&](int down, int other) { return (row + query + down) * g.scores.keys + first + other; },
-            kept);
-        g.scores.dropout.template apply<D>(warp, kept, slopes);
-      }
+      g.scores.template drop<D>(warp, numbers, sample, head, query, first, slopes);
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
         state.sums[step][tall][half].of[at][e] +=
             p[tall][half].of[at][e] * (slopes[tall][half].of[at][e] - state.delta[tall].of[at][e / 2]);

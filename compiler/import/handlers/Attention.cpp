@@ -34,7 +34,7 @@ public:
     if (node.failed())
       return;
     scale = node.hasAttr("scale") ? node.floatAttr("scale", 1) : 1 / std::sqrt(static_cast<double>(dimsOf(q)[3]));
-    const double cap = node.floatAttr("softcap", 0);
+    cap = node.floatAttr("softcap", 0);
     isFused = (cap <= 0 || mayBeSoftcap(cap)) && !node.wants(3) &&
               !(node.has(3) && isFloat(node.input(3)) && dependsOnParameters(node.input(3)));
     Value mask = readMask();
@@ -157,7 +157,7 @@ private:
     Attrs attributes = node.attrs().real("scale", scale).flag("causal", causal);
     if (window != 0)
       attributes.integer("window", window);
-    if (double cap = node.floatAttr("softcap", 0); cap > 0)
+    if (cap > 0)
       attributes.real("softcap", cap);
     return node.make<AttentionOp>(operands, attributes);
   }
@@ -190,7 +190,6 @@ private:
 
   Value spelledOut(Value mask) {
     int64_t mode = node.intAttr("qk_matmul_output_mode", 0);
-    double cap = node.floatAttr("softcap", 0);
     k = repeated(k);
     v = repeated(v);
     if (node.failed())
@@ -220,7 +219,7 @@ private:
   mlir::MLIRContext *context;
   bool is3d = false, isFused = false, causal = false;
   int64_t past = 0, window = 0;
-  double scale = 1;
+  double scale = 1, cap = 0;
 };
 
 void attention(Node &node) { Attention(node).run(); }

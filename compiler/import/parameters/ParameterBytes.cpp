@@ -131,11 +131,13 @@ std::optional<ParameterBytes::Band> ParameterBytes::band(const TensorInfo &info)
   while (last < columns - 1 && numberAt(last + 1) == kept)
     ++last;
   std::optional<StringRef> dropped;
-  for (int64_t far = 1 - rows; far < columns; ++far)
-    if ((far < from || far > last) && numberAt(far) != dropped.value_or(numberAt(far)))
+  for (int64_t far = 1 - rows; far < columns; ++far) {
+    if (from <= far && far <= last)
+      continue;
+    if (dropped && numberAt(far) != *dropped)
       return std::nullopt;
-    else if (far < from || far > last)
-      dropped = numberAt(far);
+    dropped = numberAt(far);
+  }
   if (dropped && (columns < rows || rows < 2))
     return std::nullopt;
   for (int64_t r = 0, n = info.elements / columns; r < n; ++r)

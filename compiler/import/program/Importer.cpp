@@ -181,11 +181,10 @@ Result<Value> Importer::makeBand(ParameterBytes::Band band, llvm::ArrayRef<int64
   const Value column = range(0, {columns});
   Result<Value> value{Value()};
   auto require = [&](Value lhs, Value rhs) {
-    Result<Value> both = apply(graph::LessEqualOp::getOperationName(), {lhs, rhs});
-    if (both.ok() && value.ok() && *value)
-      both = apply(graph::AndOp::getOperationName(), {*value, *both});
-    if (value.ok())
-      value = std::move(both);
+    if (!value.ok())
+      return;
+    Result<Value> holds = apply(graph::LessEqualOp::getOperationName(), {lhs, rhs});
+    value = holds.ok() && *value ? apply(graph::AndOp::getOperationName(), {*value, *holds}) : std::move(holds);
   };
   if (band.last < columns - 1)
     require(column, range(band.last, {rows, 1}));

@@ -36,37 +36,34 @@ private:
 
 } // namespace
 
-/// The one number that all elements are, of those that sums of a few do not overflow with.
-static std::optional<int64_t> numberOf(Value value) {
+/// first, first + 1, ... to `count` of them, over and over: the first, of those that sums of a few do not overflow
+/// with.
+static std::optional<int64_t> rangeOf(Value value, int64_t count) {
   constexpr int64_t kMost = int64_t(1) << 40;
   auto tensor = constantOf(value);
-  const bool isNumber = tensor && !tensor->isFloat() && tensor->numElements() > 0 &&
-                        llvm::all_equal(llvm::ArrayRef<int64_t>(tensor->ints));
-  return isNumber && std::abs(tensor->intAt(0)) <= kMost ? std::optional(tensor->intAt(0)) : std::nullopt;
-}
-
-/// first, first + 1, ... to `count` of them, over and over: the first. Also of sums and differences with numbers.
-static std::optional<int64_t> countFrom(Value value, int64_t count) {
-  constexpr int kSums = 16;
-  if (count == 1)
-    return numberOf(value);
-  int64_t first = 0;
-  for (int i = 0; i < kSums && isa_and_nonnull<AddOp, SubOp>(value.getDefiningOp()); ++i) {
-    Operation *op = value.getDefiningOp();
-    auto number = numberOf(op->getOperand(1));
-    if (!number)
-      return std::nullopt;
-    first += isa<AddOp>(op) ? *number : -*number;
-    value = op->getOperand(0);
-  }
-  auto tensor = constantOf(value);
   if (!tensor || tensor->isFloat() || count <= 0 || tensor->numElements() == 0 || tensor->numElements() % count != 0 ||
-      std::abs(tensor->intAt(0)) > int64_t(1) << 40)
+      tensor->intAt(0) > kMost || tensor->intAt(0) < -kMost)
     return std::nullopt;
   for (int64_t i = 0, n = tensor->numElements(); i < n; ++i)
     if (tensor->intAt(i) != tensor->intAt(0) + i % count)
       return std::nullopt;
-  return first + tensor->intAt(0);
+  return tensor->intAt(0);
+}
+
+/// The same, also of sums and differences with numbers.
+static std::optional<int64_t> countFrom(Value value, int64_t count) {
+  constexpr int kSums = 16;
+  int64_t added = 0;
+  for (int i = 0; i < kSums && count != 1 && isa_and_nonnull<AddOp, SubOp>(value.getDefiningOp()); ++i) {
+    Operation *op = value.getDefiningOp();
+    auto number = rangeOf(op->getOperand(1), 1);
+    if (!number)
+      return std::nullopt;
+    added += isa<AddOp>(op) ? *number : -*number;
+    value = op->getOperand(0);
+  }
+  auto first = rangeOf(value, count);
+  return first ? std::optional(*first + added) : std::nullopt;
 }
 
 std::optional<int64_t> Matrix::distance(Value column, Value row) const {
