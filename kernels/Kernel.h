@@ -46,6 +46,7 @@ struct KernelSpec {
   int64_t workspace = 0; ///< bytes that runs are given at operands[operands.size()], 64-byte aligned
   int threads = 1;       ///< OpenMP threads the kernel may use
   int rank = 0;          ///< data-parallel rank
+  int modelRank = 0;     ///< among those that share its samples
   uint64_t seed = 0;
   bool tf32 = false; ///< products of f32 may be of factors rounded to TF32, where tensor cores do that
   const ProductTable *products = nullptr; ///< read while the kernel is prepared; null: none

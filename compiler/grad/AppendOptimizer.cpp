@@ -22,7 +22,8 @@ struct AppendOptimizer : StagePass<impl::AppendOptimizerBase<AppendOptimizer>, G
         return signalPassFailure();
       }
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto program = builder.create<ProgramOp>(module.getLoc(), "update", Phase::update, builder.getStrArrayAttr({}));
+    auto program = builder.create<ProgramOp>(module.getLoc(), freeProgramName(module, Phase::update), Phase::update,
+                                             builder.getStrArrayAttr({}), ArrayAttr());
     builder.createBlock(&program.getBody());
     appendUpdates(builder, module);
     builder.create<ReturnOp>(module.getLoc(), ValueRange());

@@ -45,7 +45,7 @@ struct ExpandDropout : StagePass<impl::ExpandDropoutBase<ExpandDropout>, GradSta
           continue;
         OpBuilder builder(op);
         TensorBuilder on(builder, op.getLoc());
-        Value kept = on.make<DropoutOp>(buildProbabilities(on, op), Value(), op.getDropoutAttr(), op.getDropoutIdAttr(),
+        Value kept = on.make<DropoutOp>(buildProbabilities(on, op), op.getDropoutAttr(), op.getDropoutIdAttr(),
                                         IntegerAttr(), IntegerAttr());
         Value values = repeatHeads(on, op.getValue(), shapeOf(op.getQuery())[1]);
         op.getResult().replaceAllUsesWith(on.make<MatmulOp>(kept, values, Value(), false, false));
@@ -56,8 +56,6 @@ struct ExpandDropout : StagePass<impl::ExpandDropoutBase<ExpandDropout>, GradSta
 
 private:
   bool isFastAsItIs(AttentionOp op) const {
-    if (options.target != Target::cuda || options.modelRanks > 1)
-      return false;
     FailureOr<KernelSpec> spec = toKernelSpec(op);
     if (failed(spec))
       return false;

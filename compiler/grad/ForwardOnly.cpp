@@ -23,7 +23,8 @@ struct ForwardOnly : impl::ForwardOnlyBase<ForwardOnly> {
     if (failed(handOver(*programs.begin())))
       return signalPassFailure();
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto update = builder.create<ProgramOp>(module.getLoc(), "update", Phase::update, builder.getStrArrayAttr({}));
+    auto update = builder.create<ProgramOp>(module.getLoc(), freeProgramName(module, Phase::update), Phase::update,
+                                            builder.getStrArrayAttr({}), ArrayAttr());
     builder.createBlock(&update.getBody());
     builder.create<ReturnOp>(module.getLoc(), ValueRange());
     Training training = trainingOf(module);

@@ -34,8 +34,7 @@ def ExpandDropout : Pass<"expand-dropout", "::mlir::ModuleOp"> {
   let summary = "attention that drops probabilities becomes plain operations";
   let description = [{
     In: a forward program. Out: in place of each graph.attention with `dropout` its products, softmax and graph.dropout, which draws
-    the same numbers. Under `kernels-of=cuda` and without a model axis those of 16 bits stay, which tensor cores compute in one operation.
-    Before shard-tensors: numbers are counted by the index in the whole, of which an attention on some of the heads knows nothing.
+    the same numbers. Under `kernels-of=cuda` those of 16 bits stay, which tensor cores compute in one operation.
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %v {scale = 1.0 : f64, dropout = 0.1 : f64, dropout_id = 3 : i64} : ...
@@ -105,13 +104,31 @@ def LossMean : Pass<"loss-mean", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"weighted", "weighted losses", "losses that are a mean over a varying weight">];
 }
 
+def InferRanges : Pass<"infer-ranges", "::mlir::ModuleOp"> {
+  let summary = "what inputs may hold whose elements are positions in a table or labels";
+  let description = [{
+    In: programs before differentiate, which has other operations take labels. Out: an input has the `ranges` of all operations that take
+    its elements, or most of them if they are labels, for positions (`Indexing`), also after they were moved, sliced or padded. The plan says
+    so of its inputs, and a run refuses data that is something else before its first step.
+
+    ```mlir
+    graph.program @micro phase = micro inputs = ["ids"] {
+    ^bb0(%i: tensor<4xi64>):
+      %w = graph.read @w : tensor<8x2xf32>
+      %y = graph.gather %w, %i {axis = 0 : i64} : (tensor<8x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
+    // becomes
+    graph.program @micro phase = micro inputs = ["ids"] ranges = [#graph.index_range<lowest = -8, limit = 8>] {
+    ```
+  }];
+  let statistics = [Statistic<"known", "known", "inputs with a range">];
+}
+
 def RepeatKeys : Pass<"repeat-keys", "::mlir::ModuleOp"> {
   let summary = "grouped queries: heads of keys and values, fewer than there are ranks, are repeated, one for each rank";
   let description = [{
     In: a forward program. Out, under `model-ranks` that the heads of keys divide and that divide those of queries: attention with as many
     heads of keys and values as there are ranks, so that shard-tensors can give each rank the one of its queries. The gradients of
-    repeated heads are summed. A single head (multi-query attention) is what all ranks have and stays, as does attention that drops, which
-    expand-dropout gives a head of keys for each of queries. Fails where attention has several heads, but fewer than there are ranks.
+    repeated heads are summed. A single head (multi-query attention) is what all ranks have and stays. Fails where attention has several heads, but fewer than there are ranks.
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %k {scale = 1.0 : f64} : (tensor<1x8x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> ...
@@ -279,7 +296,7 @@ def CheckpointActivations : Pass<"checkpoint-activations", "::mlir::ModuleOp"> {
 def AppendOptimizer : Pass<"append-optimizer", "::mlir::ModuleOp"> {
   let summary = "adds the update program: unscaling, clipping and one optimizer step per trainable parameter";
   let description = [{
-    In: a module after differentiate. Out: with `graph.program @update`. Parameters get what they carry as `weight_decay` and `lr_scale`.
+    In: a module after differentiate. Out: with a `graph.program` of phase `update`. Parameters get what they carry as `weight_decay` and `lr_scale`.
     Where no weight decay is said it is torch's default of the rule: 0.01 for adamw, else 0. `clip-grad-norm` 0 does not clip; the norm is
     still computed. Where differentiate scaled the loss, the factor undoes that, and `graph.training` says how the run chooses the scale:
     DeepSpeed's rules and defaults (runtime/train/LossScale.h).

@@ -22,12 +22,13 @@ static void buildForward(OpPassManager &manager, const GradStage &options) {
   manager.addPass(createSimplify());
   // Says what is differentiated.
   manager.addPass(createLossMean(options));
+  // While tables and classes are whole.
+  manager.addPass(createInferRanges());
   // While all attention is one operation, whose heads can be counted.
   if (options.modelRanks > 1)
     manager.addPass(createRepeatKeys(options));
-  // Heads are cut of operations that do not drop, and what does not run on a GPU's tensor cores is slow as one
-  // operation.
-  if (options.modelRanks > 1 || options.target == Target::cuda)
+  // What does not run on a GPU's tensor cores is slow as one operation.
+  if (options.target == Target::cuda)
     manager.addPass(createExpandDropout(options));
   if (options.modelRanks > 1) {
     // Views that several operations have of one tensor become one: its gradient is summed over ranks once.

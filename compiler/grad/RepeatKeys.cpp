@@ -22,8 +22,7 @@ struct RepeatKeys : StagePass<impl::RepeatKeysBase<RepeatKeys>, GradStage> {
       for (auto op : program.getOps<AttentionOp>()) {
         if (!hasHeads(op))
           return signalPassFailure();
-        if (!op.getDropout()) // of one that drops expand-dropout repeats them
-          repeat(op);
+        repeat(op);
       }
   }
 

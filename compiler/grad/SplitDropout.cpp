@@ -29,8 +29,8 @@ bool isBesideElementwise(DropoutOp op) {
 
 void split(DropoutOp op) {
   OpBuilder builder(op);
-  auto mask = builder.create<DropoutMaskOp>(op.getLoc(), op.getFirst(), shapeOf(op.getResult()), op.getRatio(),
-                                            op.getId(), op.getRunAttr(), op.getStrideAttr());
+  auto mask = builder.create<DropoutMaskOp>(op.getLoc(), shapeOf(op.getResult()), op.getRatio(), op.getId(),
+                                            op.getRunAttr(), op.getStrideAttr());
   Value kept = builder.create<DropoutGradOp>(op.getLoc(), op.getInput(), mask, op.getRatio());
   op.getResult().replaceAllUsesWith(kept);
   op.getMask().replaceAllUsesWith(mask);

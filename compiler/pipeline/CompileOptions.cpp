@@ -44,7 +44,11 @@ static Status readMesh(const std::string &text, std::vector<AskedAxis> &mesh) {
 
 GradStage zc::gradStageOf(const Strategy &strategy) {
   const ShardOptions &shard = strategy.shard;
-  return {strategy.grad, strategy.schedule.target, shard.tileLinear != 0 ? shard.tileBytes() : 0, shard.model};
+  GradStage stage{strategy.grad};
+  stage.target = strategy.schedule.target;
+  stage.largestWhole = shard.tileLinear != 0 ? shard.tileBytes() : 0;
+  stage.modelRanks = shard.model;
+  return stage;
 }
 
 OptionList zc::listOptions(CompileOptions &options) {

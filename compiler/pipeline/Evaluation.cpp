@@ -81,8 +81,9 @@ Status zc::addEvaluation(ModuleOp training, ModuleOp forward, const std::string 
       symbols.insert(own->clone(), Block::iterator(micro));
   }
   OpBuilder builder = OpBuilder::atBlockEnd(training.getBody());
+  const std::string name = graph::freeProgramName(training, graph::Phase::eval);
   auto added = cast<graph::ProgramOp>(builder.clone(*eval));
-  added.setSymName(graph::stringifyPhase(graph::Phase::eval));
+  added.setSymName(name);
   added.setPhase(graph::Phase::eval);
   readAsKept(added, symbols);
   return Status::success();

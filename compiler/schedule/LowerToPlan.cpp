@@ -25,10 +25,7 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     StepBuilder builder(module);
     std::array<plan::SectionOp, 3> sections;
     for (graph::ProgramOp program : programs) {
-      // The program keeps its name until it goes; the section takes it over.
-      const std::string name = graph::stringifyPhase(program.getPhase()).str();
-      program.setSymName(name + ".zero");
-      FailureOr<plan::SectionOp> section = builder.lowerProgram(program, name);
+      FailureOr<plan::SectionOp> section = builder.lowerProgram(program);
       if (failed(section))
         return signalPassFailure();
       sections[static_cast<size_t>(program.getPhase())] = *section;
@@ -109,25 +106,32 @@ struct LowerToPlanPass : impl::LowerToPlanBase<LowerToPlanPass> {
     module->removeAttr(zero::ExecutionAttr::name);
   }
 
+  static graph::IndexRangeAttr rangeOf(graph::ProgramOp program, size_t input) {
+    auto range = program.getInputRanges() ? cast<graph::IndexRangeAttr>((*program.getInputRanges())[input])
+                                          : graph::IndexRangeAttr();
+    return range && range.getRange().isKnown() ? range : graph::IndexRangeAttr();
+  }
+
   /// Inputs, parameters, buckets and the mesh, in the plan's words.
   void lowerDeclarations() {
     ModuleOp module = getOperation();
+    const Mesh mesh = zero::meshOf(module); // before there is anything else at the top
     OpBuilder builder(module.getContext());
     builder.setInsertionPoint(&module.getBody()->front());
     for (auto program : module.getOps<graph::ProgramOp>()) {
       if (program.getPhase() == graph::Phase::eval) // it has those of the micro-step
         continue;
       size_t inputs = program.getInputNames().size() / static_cast<size_t>(zero::microStepsOf(module));
-      for (auto [name, argument] :
-           llvm::zip(program.getInputNames().getValue().take_front(inputs), program.getBlock().getArguments()))
-        builder.create<plan::InputOp>(program.getLoc(), cast<StringAttr>(name), TypeAttr::get(argument.getType()));
+      for (size_t i = 0; i < inputs; ++i)
+        builder.create<plan::InputOp>(program.getLoc(), cast<StringAttr>(program.getInputNames()[i]),
+                                      TypeAttr::get(program.getBlock().getArgument(unsigned(i)).getType()),
+                                      rangeOf(program, i));
     }
     for (auto program : module.getOps<graph::ProgramOp>())
       for (auto output : program.getOps<graph::OutputOp>()) // in the order of their steps
         builder.create<plan::OutputOp>(output.getLoc(), output.getNameAttr(),
                                        TypeAttr::get(output.getValue().getType()), output.getKindAttr(),
                                        output.getLikelihoodAttr(), output.getByLabelsAttr());
-    const Mesh mesh = zero::meshOf(module);
     llvm::StringMap<std::pair<zero::BucketOp, int64_t>> places;
     for (auto bucket : llvm::make_early_inc_range(module.getOps<zero::BucketOp>())) {
       for (auto member : bucket.getMembers().getAsRange<zero::MemberAttr>())

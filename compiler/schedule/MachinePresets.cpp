@@ -24,13 +24,14 @@ namespace {
 
 /// What the sheets say, in the units of the sheets.
 struct Sheet {
-  double fp32, half, tf32;    ///< TF/s, without tensor cores; dense, with
-  double memory;              ///< GB/s
-  double nvlink;              ///< GB/s, both directions
-  double pcie;                ///< GB/s, one direction
-  double network;             ///< Gb/s per GPU
-  double host;                ///< GB/s of a server's memory
-  double diskRead, diskWrite; ///< GB/s of a server's disks
+  double fp32 = 0;                    ///< TF/s, without tensor cores
+  double half = 0, tf32 = 0;          ///< TF/s, dense, with tensor cores; 0: there is no such mode
+  double memory = 0;                  ///< GB/s
+  double nvlink = 0;                  ///< GB/s, both directions
+  double pcie = 0;                    ///< GB/s, one direction
+  double network = 0;                 ///< Gb/s per GPU
+  double host = 0;                    ///< GB/s of a server's memory
+  double diskRead = 0, diskWrite = 0; ///< GB/s of a server's disks
 };
 
 constexpr int kPerServer = 8;
@@ -53,11 +54,62 @@ constexpr MachineModel modelOf(const Sheet &s) {
   return m;
 }
 
+constexpr Sheet h100() {
+  Sheet s;
+  s.fp32 = 67;
+  s.half = 989;
+  s.tf32 = 494;
+  s.memory = 3350;
+  s.nvlink = 900;
+  s.pcie = 63;
+  s.network = 400;
+  s.host = 614;
+  s.diskRead = 55;
+  s.diskWrite = 27;
+  return s;
+}
+
+/// An H100 with more and faster memory.
+constexpr Sheet h200() {
+  Sheet s = h100();
+  s.memory = 4800;
+  return s;
+}
+
+constexpr Sheet a100() {
+  Sheet s;
+  s.fp32 = 19.5;
+  s.half = 312;
+  s.tf32 = 156;
+  s.memory = 2039;
+  s.nvlink = 600;
+  s.pcie = 31.5;
+  s.network = 200;
+  s.host = 410;
+  s.diskRead = 25;
+  s.diskWrite = 13;
+  return s;
+}
+
+constexpr Sheet v100() {
+  Sheet s;
+  s.fp32 = 15.7;
+  s.half = 125;
+  s.memory = 900;
+  s.nvlink = 300;
+  s.pcie = 15.75;
+  s.network = 50;
+  s.host = 154;
+  s.diskRead = 6;
+  s.diskWrite = 4;
+  return s;
+}
+
 constexpr MachinePreset kMachines[] = {
-    {"h200", Target::cuda, modelOf({67, 989, 494, 4800, 900, 63, 400, 614, 55, 27}), 141 * kGigabyte},
-    {"h100", Target::cuda, modelOf({67, 989, 494, 3350, 900, 63, 400, 614, 55, 27}), 80 * kGigabyte},
-    {"a100-80", Target::cuda, modelOf({19.5, 312, 156, 2039, 600, 31.5, 200, 410, 25, 13}), 80 * kGigabyte},
-    {"v100-32", Target::cuda, modelOf({15.7, 125, 0, 900, 300, 15.75, 50, 154, 6, 4}), 32 * kGigabyte},
+    {"h200", Target::cuda, modelOf(h200()), 141 * kGigabyte},
+    {"h100", Target::cuda, modelOf(h100()), 80 * kGigabyte},
+    {"a100-80", Target::cuda, modelOf(a100()), 80 * kGigabyte},
+    {"v100-32", Target::cuda, modelOf(v100()), 32 * kGigabyte},
 };
 
 } // namespace

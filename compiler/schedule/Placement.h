@@ -24,8 +24,6 @@ inline constexpr llvm::StringLiteral kWorkspace = "plan.workspace";
 inline constexpr llvm::StringLiteral kLiveBytes = "plan.live_bytes";
 inline constexpr llvm::StringLiteral kShortTier = "plan.short_tier";
 inline constexpr llvm::StringLiteral kSlice = "plan.slice";
-inline constexpr llvm::StringLiteral kLossSlice = "loss_sum";
-inline constexpr llvm::StringLiteral kNormSlice = "grad_norm";
 
 /// The attribute of a bucket that names the slice of `what`.
 inline std::string storageAttribute(zero::Storage what) { return ("plan." + zero::stringifyStorage(what)).str(); }

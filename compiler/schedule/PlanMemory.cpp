@@ -40,7 +40,7 @@ struct PlanMemoryPass : StagePass<impl::PlanMemoryBase<PlanMemoryPass>, Schedule
   void runOnOperation() override {
     ModuleOp module = getOperation();
     builder.emplace(&getContext());
-    builder->setInsertionPointToStart(module.getBody());
+    setInsertionPointToTop();
     const int64_t budgets[] = {options.budgets.device, options.budgets.host, options.budgets.nvme};
     for (size_t i = 0; i < kNumTiers; ++i) {
       tiers[i].tier = static_cast<zero::Tier>(i);
@@ -68,11 +68,20 @@ private:
 
   //===-- what outlives the step --------------------------------------------===//
 
-  FlatSymbolRefAttr persistentSlice(TierPlan &tier, Location loc, const Twine &name, int64_t bytes, plan::Class klass) {
-    FlatSymbolRefAttr slice = makeSlice(tier, loc, name, tier.end, bytes, klass, /*persistent=*/true);
+  FlatSymbolRefAttr persistentSlice(TierPlan &tier, Location loc, const Twine &name, int64_t bytes, plan::Class klass,
+                                    std::optional<plan::Metric> metric = std::nullopt) {
+    plan::SliceOp slice = makeSlice(tier, loc, name, tier.end, bytes, klass, /*persistent=*/true);
+    if (metric)
+      slice.setMetric(*metric);
     tier.end += static_cast<int64_t>(llvm::alignTo(bytes, tier.alignment));
     tier.peak = std::max(tier.peak, tier.end);
-    return slice;
+    return FlatSymbolRefAttr::get(slice.getSymNameAttr());
+  }
+
+  /// Behind the mesh, which is the first.
+  void setInsertionPointToTop() {
+    Block *body = getOperation().getBody();
+    builder->setInsertionPoint(body, isa<zero::MeshOp>(body->front()) ? std::next(body->begin()) : body->begin());
   }
 
   /// Parameters have the model's names, whatever those are.
@@ -82,20 +91,19 @@ private:
     return builder->getStringAttr(name);
   }
 
-  FlatSymbolRefAttr makeSlice(TierPlan &tier, Location loc, const Twine &name, int64_t offset, int64_t bytes,
-                              plan::Class klass, bool persistent) {
+  plan::SliceOp makeSlice(TierPlan &tier, Location loc, const Twine &name, int64_t offset, int64_t bytes,
+                          plan::Class klass, bool persistent) {
     if (!tier.arena) {
       OpBuilder::InsertionGuard guard(*builder);
-      builder->setInsertionPointToStart(getOperation().getBody());
+      setInsertionPointToTop();
       tier.arena = builder->create<plan::ArenaOp>(
           getOperation().getLoc(), freeName(zero::stringifyTier(tier.tier).str()),
           plan::TierAttr::get(&getContext(), static_cast<plan::Tier>(tier.tier)), builder->getI64IntegerAttr(0));
     }
-    auto slice = builder->create<plan::SliceOp>(loc, freeName(name.str()), FlatSymbolRefAttr::get(tier.arena),
-                                                builder->getI64IntegerAttr(offset), builder->getI64IntegerAttr(bytes),
-                                                plan::ClassAttr::get(&getContext(), klass),
-                                                persistent ? builder->getUnitAttr() : UnitAttr());
-    return FlatSymbolRefAttr::get(slice.getSymNameAttr());
+    return builder->create<plan::SliceOp>(loc, freeName(name.str()), FlatSymbolRefAttr::get(tier.arena),
+                                          builder->getI64IntegerAttr(offset), builder->getI64IntegerAttr(bytes),
+                                          plan::ClassAttr::get(&getContext(), klass),
+                                          persistent ? builder->getUnitAttr() : UnitAttr(), plan::MetricAttr());
   }
 
   void placePersistent() {
@@ -117,12 +125,13 @@ private:
     const graph::Training training = graph::trainingOf(module);
     if (training.forwardOnly)
       return;
-    lossSlice = persistentSlice(device, module.getLoc(), placement::kLossSlice, training.weightedLoss ? 16 : 8,
-                                plan::Class::buffers);
+    lossSlice = persistentSlice(device, module.getLoc(), "loss_sum", training.weightedLoss ? 16 : 8,
+                                plan::Class::buffers, plan::Metric::loss);
     // The norm is known where the clipping factor is computed.
     TierPlan *normTier = &device;
     module.walk([&](zero::ClipFactorOp clip) { normTier = &tierOf(clip.getNorm().getType()); });
-    normSlice = persistentSlice(*normTier, module.getLoc(), placement::kNormSlice, 4, plan::Class::buffers);
+    normSlice =
+        persistentSlice(*normTier, module.getLoc(), "grad_norm", 4, plan::Class::buffers, plan::Metric::grad_norm);
   }
 
   /// Buckets whose gradients are nobody's after the micro program: it makes them anew each time, and has the update
@@ -211,7 +220,9 @@ private:
     for (auto [root, offset] : llvm::zip_equal(roots, problem.offsets)) {
       auto bucket = root->bucket ? lifetimes.bucketOf(root->bucket) : zero::BucketOp();
       const std::string name = bucket ? (bucket.getSymName() + ".gradients").str() : "s" + std::to_string(numSlices++);
-      root->slice = makeSlice(tier, root->loc, name, tier.end + offset, root->bytes, root->klass, /*persistent=*/false);
+      root->slice = FlatSymbolRefAttr::get(
+          makeSlice(tier, root->loc, name, tier.end + offset, root->bytes, root->klass, /*persistent=*/false)
+              .getSymNameAttr());
       if (bucket)
         bucket->setAttr(placement::storageAttribute(zero::Storage::gradients), root->slice);
     }

@@ -3,16 +3,23 @@
 #include "compiler/schedule/StepBuilder.h"
 #include "compiler/schedule/QueueAssignment.h"
 #include "dialects/zero/Execution.h"
+#include "runtime/plan/StepNames.h"
 
 using namespace mlir;
 using namespace zc;
 
+static_assert(int(plan::Section::micro) == int(graph::Phase::micro) &&
+              int(plan::Section::update) == int(graph::Phase::update) &&
+              int(plan::Section::eval) == int(graph::Phase::eval));
 static_assert(int(plan::Access::read) == int(zero::Access::read) &&
               int(plan::Access::write) == int(zero::Access::write) &&
               int(plan::Access::read_write) == int(zero::Access::readWrite));
 
 StepBuilder::StepBuilder(ModuleOp module) : builder(module.getContext()), machine(machineOf(module)), context(module) {
   builder.setInsertionPointToEnd(module.getBody());
+  for (auto slice : module.getOps<plan::SliceOp>())
+    if (std::optional<plan::Metric> metric = slice.getMetric())
+      metrics[static_cast<size_t>(*metric)] = FlatSymbolRefAttr::get(slice.getSymNameAttr());
   context.samePlace = [this](const zero::StepOperand &a, const zero::StepOperand &b) {
     plan::OperandAttr first = placeOf(a), second = placeOf(b);
     return first.getSlice() == second.getSlice() && first.getOffset() == second.getOffset() &&
@@ -20,8 +27,8 @@ StepBuilder::StepBuilder(ModuleOp module) : builder(module.getContext()), machin
   };
 }
 
-FailureOr<plan::SectionOp> StepBuilder::lowerProgram(graph::ProgramOp program, StringRef name) {
-  auto section = builder.create<plan::SectionOp>(program.getLoc(), builder.getStringAttr(name));
+FailureOr<plan::SectionOp> StepBuilder::lowerProgram(graph::ProgramOp program) {
+  auto section = builder.create<plan::SectionOp>(program.getLoc(), static_cast<plan::Section>(program.getPhase()));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&section.getBody());
   publishing.clear();
@@ -45,7 +52,7 @@ void StepBuilder::loadInputs(graph::ProgramOp program) {
         builder.getNamedAttr("input", builder.getI64IntegerAttr(number % perMicroStep))};
     if (microSteps > 1)
       attributes.push_back(builder.getNamedAttr("micro", builder.getI64IntegerAttr(number / perMicroStep)));
-    plan::StepOp load = create(program, "load_input", 0, {place}, attributes);
+    plan::StepOp load = create(program, kLoadInput, 0, {place}, attributes);
     double bytes = static_cast<double>(graph::bytesOf(cast<plan::OperandAttr>(place).getType()));
     load.setSeconds(APFloat(machine.stepOverhead + bytes / machine.h2dBandwidth));
   }
@@ -119,9 +126,9 @@ FlatSymbolRefAttr StepBuilder::sliceOf(const zero::State &state) {
   case zero::State::Kind::storage:
     return placement::storageOf(context.bucketOf(state.symbol), state.what);
   case zero::State::Kind::losses:
-    return FlatSymbolRefAttr::get(builder.getContext(), placement::kLossSlice);
+    return metrics[static_cast<size_t>(plan::Metric::loss)];
   case zero::State::Kind::norm:
-    return FlatSymbolRefAttr::get(builder.getContext(), placement::kNormSlice);
+    return metrics[static_cast<size_t>(plan::Metric::grad_norm)];
   case zero::State::Kind::none:
     break;
   }

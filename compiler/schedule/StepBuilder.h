@@ -13,9 +13,8 @@ class StepBuilder {
 public:
   explicit StepBuilder(mlir::ModuleOp module);
 
-  /// Steps of `program` into a new section named `name`. Fails, with an error on it, where an operation is no
-  /// ScheduledOp.
-  mlir::FailureOr<plan::SectionOp> lowerProgram(graph::ProgramOp program, llvm::StringRef name);
+  /// Steps of `program` into a new section. Fails, with an error on it, where an operation is no ScheduledOp.
+  mlir::FailureOr<plan::SectionOp> lowerProgram(graph::ProgramOp program);
 
 private:
   void loadInputs(graph::ProgramOp program);
@@ -32,7 +31,8 @@ private:
   MachineModel machine;
   zero::StepContext context;
   mlir::SymbolTableCollection symbols;
-  llvm::DenseSet<mlir::Operation *> publishing; ///< of the program that is lowered
+  std::array<mlir::FlatSymbolRefAttr, plan::getMaxEnumValForMetric() + 1> metrics; ///< their slices
+  llvm::DenseSet<mlir::Operation *> publishing;                                    ///< of the program that is lowered
 };
 
 } // namespace zc

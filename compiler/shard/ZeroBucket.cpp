@@ -62,7 +62,9 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
                   : options.modelPlace == ModelPlace::beforeLocal ? axes.begin() + 1
                                                                   : axes.end(),
                   axis(kModelAxis, options.model, zero::AxisKind::model));
-    mesh = builder.create<zero::MeshOp>(getOperation().getLoc(), zero::kMeshName, builder.getArrayAttr(axes)).getMesh();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(getOperation().getBody());
+    mesh = builder.create<zero::MeshOp>(getOperation().getLoc(), builder.getArrayAttr(axes)).getMesh();
     dataAxes = zero::namesOf(&getContext(), mesh.dataAxes(), mesh);
   }
 

@@ -61,6 +61,12 @@ private:
       all.append(names);
     }
     program.setInputNamesAttr(ArrayAttr::get(program.getContext(), all));
+    if (std::optional<ArrayAttr> ranges = program.getInputRanges()) {
+      SmallVector<Attribute> repeated;
+      for (size_t micro = 0; micro < maps.size(); ++micro)
+        repeated.append(ranges->begin(), ranges->end());
+      program.setInputRangesAttr(ArrayAttr::get(program.getContext(), repeated));
+    }
   }
 
   /// Cuts between blocks, of forward and of backward, the border, and the end.

@@ -122,7 +122,7 @@ static Value buildMaskGradient(GradientBuilder &on, AttentionOp op, Value g) {
   Value slopes = product(g, op.getValue());
   if (op.getDropout())
     slopes =
-        on.make<DropoutOp>(slopes, Value(), op.getDropoutAttr(), op.getDropoutIdAttr(), IntegerAttr(), IntegerAttr());
+        on.make<DropoutOp>(slopes, op.getDropoutAttr(), op.getDropoutIdAttr(), op.getRunAttr(), op.getStrideAttr());
   Value grad = on.unbroadcast(on.mul(p, on.sub(slopes, inner)), op.getMask());
   Type wanted = elementOf(op.getMask());
   return wanted == element ? grad : on.make<CastOp>(grad, wanted);
@@ -140,10 +140,10 @@ ZC_GRADIENT(AttentionOp) {
     operandGrads[3] = buildMaskGradient(on, *this, resultGrads[0]);
   if (!wanted[0] && !wanted[1] && !wanted[2] && !isMaskJoined)
     return success();
-  auto grad =
-      on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(), getMask(),
-                                 getScaleAttr(), getCausalAttr(), getWindowAttr(), getSoftcapAttr(), getDropoutAttr(),
-                                 getDropoutIdAttr(), isMaskJoined ? builder.getUnitAttr() : UnitAttr(), ViewsAttr());
+  auto grad = on.create<AttentionGradOp>(resultGrads[0], getQuery(), getKey(), getValue(), getResult(), getLse(),
+                                         getMask(), getScaleAttr(), getCausalAttr(), getWindowAttr(), getSoftcapAttr(),
+                                         getDropoutAttr(), getDropoutIdAttr(), getRunAttr(), getStrideAttr(),
+                                         isMaskJoined ? builder.getUnitAttr() : UnitAttr(), ViewsAttr());
   llvm::copy(grad->getResults(), operandGrads.begin());
   if (Type element = isMaskJoined ? elementOf(getMask()) : Type(); element && elementOf(operandGrads[3]) != element)
     operandGrads[3] = on.make<CastOp>(operandGrads[3], element);

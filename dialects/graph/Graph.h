@@ -16,6 +16,7 @@
 #include "dialects/graph/Cut.h"
 #include "dialects/graph/Layout.h"
 #include "kernels/UpdateRule.h"
+#include "runtime/base/IndexRange.h"
 #include "runtime/plan/Precision.h"
 
 #include <optional>
@@ -79,6 +80,8 @@ template <typename ConcreteType> class Elementwise : public mlir::OpTrait::Trait
 /// Trait, of what is elementwise: results and derivatives are finite where operands are filled up with zeros, as the
 /// last rank's part of a tensor that is cut may be (one of 0 times infinity would reach what is no padding).
 template <typename ConcreteType> class BearsZeros : public mlir::OpTrait::TraitBase<ConcreteType, BearsZeros> {};
+/// Trait: elements of the result are those of operand 0, each of them, in another shape, place or type.
+template <typename ConcreteType> class MovesElements : public mlir::OpTrait::TraitBase<ConcreteType, MovesElements> {};
 /// Trait: results have no derivative by the operands: they are piecewise constant, or there to stop gradients. Of an
 /// operation without it that is not Differentiable the derivative is not known.
 template <typename ConcreteType> class StopsGradient : public mlir::OpTrait::TraitBase<ConcreteType, StopsGradient> {};
@@ -96,6 +99,7 @@ template <typename ConcreteType> class MakesParts : public mlir::OpTrait::TraitB
 template <typename ConcreteType> class TakesProgram : public mlir::OpTrait::TraitBase<ConcreteType, TakesProgram> {};
 
 inline bool isElementwise(mlir::Operation *op) { return op->hasTrait<Elementwise>(); }
+inline bool movesElements(mlir::Operation *op) { return op->hasTrait<MovesElements>(); }
 inline bool stopsGradient(mlir::Operation *op) { return op->hasTrait<StopsGradient>(); }
 inline bool takesProgram(mlir::Operation *op) { return op->hasTrait<TakesProgram>(); }
 inline bool isCollective(mlir::Operation *op) { return op->hasTrait<Collective>(); }
@@ -113,4 +117,6 @@ inline bool isFreeToRecompute(mlir::Operation *op) { return op->hasTrait<FreeToR
 namespace zc::graph {
 /// The module's program of `phase`; null where it has none.
 ProgramOp programOf(mlir::ModuleOp module, Phase phase);
+/// The phase's name; another one where the model has a tensor of that name.
+std::string freeProgramName(mlir::ModuleOp module, Phase phase);
 } // namespace zc::graph

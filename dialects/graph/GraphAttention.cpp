@@ -17,6 +17,10 @@ template <typename Adaptor> static LogicalResult checkNumbers(const Infer &infer
     return infer.error("[attention_c10] dropout " + Twine(std::to_string(ratio)) + " is outside (0, 1)");
   if (std::optional<int64_t> window = adaptor.getWindow(); window && *window < 1)
     return infer.error("[attention_c11] a window of " + Twine(*window) + " keys");
+  if (failed(infer.numbersOfPart(adaptor.getRun(), adaptor.getStride())))
+    return failure();
+  if (!dropout && adaptor.getRun())
+    return infer.error("[attention_c13] run and stride without dropout");
   if (double cap = softcap ? softcap->convertToDouble() : 1; !(cap > 0 && std::isfinite(cap)))
     return infer.error("[attention_c12] a softcap of " + Twine(std::to_string(cap)));
   return success();
@@ -52,6 +56,8 @@ static FailureOr<Shape> checkAttention(const Infer &infer, Adaptor adaptor, Rank
     if (Type element = mask.getElementType(); !element.isInteger(1) && !isa<FloatType>(element))
       return infer.error("[attention_c7] mask of " + toText(element) + " is neither bool nor float");
   }
+  if (int64_t scores = q[2] * k[2], run = adaptor.getRun().value_or(0); run % std::max<int64_t>(scores, 1) != 0)
+    return infer.error("[attention_c13] a run of " + Twine(run) + " is no whole heads of " + Twine(scores) + " scores");
   return Shape{q[0], q[1], q[2], v[3]};
 }
 

@@ -38,6 +38,8 @@ def Graph_OverwritesOperands : NativeOpTrait<"OverwritesOperands"> { let cppName
 def Graph_Elementwise : NativeOpTrait<"Elementwise"> { let cppNamespace = "::zc::graph"; }
 /// Elementwise, and finite with all its derivatives at zeros.
 def Graph_BearsZeros : NativeOpTrait<"BearsZeros"> { let cppNamespace = "::zc::graph"; }
+/// Elements of the result are those of operand 0, each of them, in another shape, place or type.
+def Graph_MovesElements : NativeOpTrait<"MovesElements"> { let cppNamespace = "::zc::graph"; }
 /// Its results have no derivative by its operands: piecewise constant, or there to stop gradients.
 def Graph_StopsGradient : NativeOpTrait<"StopsGradient"> { let cppNamespace = "::zc::graph"; }
 /// Made anew at no cost worth memory.
@@ -51,6 +53,8 @@ def Graph_MakesParts : NativeOpTrait<"MakesParts"> { let cppNamespace = "::zc::g
 /// Says how it computes on parts of its tensors; `methods` are those of Shardable that it answers itself.
 class Graph_ShardedBy<list<string> methods> : DeclareOpInterfaceMethods<Shardable, methods>;
 def Graph_Sharded : Graph_ShardedBy<["cutAlong"]>;
+/// Says what its indices may be.
+def Graph_Indexing : DeclareOpInterfaceMethods<Indexing>;
 /// Says which elements mean nothing to it.
 def Graph_Neutral : DeclareOpInterfaceMethods<Neutral>;
 /// Says at which operands it is finite.

@@ -18,6 +18,9 @@ def Graph_Dialect : Dialect {
     A module holds `graph.parameter`s and up to two `graph.program`s: `micro`, run once per accumulation micro-step
     (forward and backward), and `update`, run once per step (norm, clipping, optimizer).
 
+    Attributes of the module: `graph.target`, which kernels there are, is "cpu" or "cuda" (`module_c1`); `graph.model_ranks`, set by
+    shard-tensors, is an i64 of at least 1 (`module_c2`).
+
     Constraints carry labels, which stand in the ops' descriptions and in the errors. These hold for many ops:
     - `shape_c1` no dimension is negative; `shape_c2` a tensor has fewer than 2^48 elements; `shape_c3` its element type
       is one a tensor can have.
@@ -28,6 +31,7 @@ def Graph_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 /// The tensors of this level: ranked, static, elements of the types ONNX training graphs use.
@@ -75,6 +79,22 @@ def Graph_CutAttr : Graph_Attr<"Cut", "cut"> {
   let parameters = (ins "int64_t":$dim, "int64_t":$groups, "::mlir::RankedTensorType":$whole);
   let assemblyFormat = "`<` $dim `,` $groups `,` $whole `>`";
 }
+
+def Graph_IndexRangeAttr : Graph_Attr<"IndexRange", "index_range"> {
+  let summary = "what an input may hold whose elements are positions or labels";
+  let description = [{
+    runtime/base/IndexRange.h as an attribute; `limit` 0: not known. `shift`, of labels: element t + shift of the last dimension is compared
+    with what is computed at t. Example: `#graph.index_range<limit = 50257, ignored = -100, label = true, shift = 1>`.
+  }];
+  let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$lowest, DefaultValuedParameter<"int64_t", "0">:$limit,
+      OptionalParameter<"::std::optional<int64_t>">:$ignored, DefaultValuedParameter<"bool", "false">:$label,
+      OptionalParameter<"::std::optional<int64_t>">:$shift);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    ::zc::IndexRange getRange() const { return {getLowest(), getLimit(), getIgnored(), getLabel()}; }
+  }];
+}
+def Graph_IndexRangeArray : TypedArrayAttrBase<Graph_IndexRangeAttr, "ranges of inputs">;
 
 def Graph_ViewAttr : Graph_Attr<"View", "view"> {
   let summary = "what an operation sees of a tensor: some of its elements, under another shape";

@@ -101,7 +101,7 @@ def Graph_SiluGradOp : Graph_SameTypeOp<"silu_grad", [Graph_ElementwiseKernel, D
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel, Graph_Elementwise, Graph_BearsZeros]> {
+def Graph_CastOp : Graph_DiffOp<"cast", [Graph_Kernel, Graph_Elementwise, Graph_BearsZeros, Graph_MovesElements]> {
   let summary = "converts the element type";
   let description = [{
     ONNX Cast: floats to integers truncate, anything to bool is x != 0. The result type is part of the op.

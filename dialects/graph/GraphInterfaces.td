@@ -69,6 +69,16 @@ def Shardable : OpInterface<"Shardable"> {
            "int64_t":$ranks), [{}], [{ return ::zc::graph::buildSameOnParts(builder, $_op, cut, operands, ranks); }]>];
 }
 
+def Indexing : OpInterface<"Indexing"> {
+  let cppNamespace = "::zc::graph";
+  let description = [{
+    An operation that takes elements of operands for positions in a table, or for labels, and fails at run time where there is no such.
+  }];
+  let methods = [InterfaceMethod<[{
+      What elements of operand `index` may be; nothing where they are no positions.
+    }], "::std::optional<::zc::IndexRange>", "getIndexRange", (ins "unsigned":$index)>];
+}
+
 def Neutral : OpInterface<"Neutral"> {
   let cppNamespace = "::zc::graph";
   let description = [{

@@ -268,21 +268,11 @@ static LogicalResult checkRatio(const Infer &infer, const APFloat &ratio) {
   return infer.error("[dropout_c1] ratio " + Twine(std::to_string(value)) + " is outside [0, 1)");
 }
 
-/// [random_c2]: where the elements of a rank's part stand in the whole.
-template <typename AdaptorT> static LogicalResult checkNumbers(const Infer &infer, AdaptorT &adaptor) {
-  Value first = adaptor.getFirst();
-  auto run = static_cast<int64_t>(adaptor.getRun().value_or(0));
-  auto stride = static_cast<int64_t>(adaptor.getStride().value_or(0));
-  bool isScalar = first && tensorOf(first).getRank() == 0 && elementOf(first).isInteger(64);
-  if (first ? isScalar && run > 0 && stride >= run : run == 0 && stride == 0)
-    return success();
-  return infer.error("[random_c2] `first`, a scalar i64, goes with `run` > 0 and `stride` >= run");
-}
-
 ZC_INFER(DropoutOp) {
   Infer infer(location, types);
   Value input = adaptor.getInput();
-  if (failed(checkRatio(infer, adaptor.getRatio())) || failed(checkNumbers(infer, adaptor)))
+  if (failed(checkRatio(infer, adaptor.getRatio())) ||
+      failed(infer.numbersOfPart(adaptor.getRun(), adaptor.getStride())))
     return failure();
   return failure(failed(infer.result(input.getType())) ||
                  failed(infer.result(shapeOf(input), IntegerType::get(input.getContext(), 1))));
@@ -290,7 +280,8 @@ ZC_INFER(DropoutOp) {
 
 ZC_INFER(DropoutMaskOp) {
   Infer infer(location, types);
-  if (failed(checkRatio(infer, adaptor.getRatio())) || failed(checkNumbers(infer, adaptor)))
+  if (failed(checkRatio(infer, adaptor.getRatio())) ||
+      failed(infer.numbersOfPart(adaptor.getRun(), adaptor.getStride())))
     return failure();
   return infer.result(adaptor.getShape(), IntegerType::get(adaptor.getRatioAttr().getContext(), 1));
 }
@@ -308,7 +299,7 @@ ZC_INFER(RandomOp) {
   auto type = dyn_cast<RankedTensorType>(adaptor.getType());
   if (!type || !isa<FloatType>(type.getElementType()))
     return infer.error("[random_c1] " + toText(adaptor.getType()) + " is no tensor of floats");
-  if (failed(checkNumbers(infer, adaptor)))
+  if (failed(infer.numbersOfPart(adaptor.getRun(), adaptor.getStride())))
     return failure();
   return infer.result(type);
 }

@@ -137,7 +137,7 @@ def Graph_RmsNormGradOp : Graph_TensorOp<"rms_norm_grad", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale);
 }
 
-def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops", "dependsOnMicroStep"]>, Graph_Sharded, Graph_Strided]> {
+def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops", "dependsOnMicroStep"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>, Graph_Strided]> {
   let summary = "softmax(scale Q K^T + mask) V";
   let description = [{
     query [B, H, S, D], key [B, Hk, L, D], value [B, Hk, L, Dv], all of rank 4 (`attention_c1`); one batch
@@ -149,8 +149,8 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops",
     (Gemma 2, section 2). Fully masked rows give zeros with zero gradient (ONNX Attention-23). `lse`, [B, H, S] in
     fp32, is the log-sum-exp of each row (-inf when fully masked); probabilities are never stored. With `dropout`, in (0, 1),
     they are dropped as graph.dropout of that ratio and of id `dropout_id`, which comes with it (`attention_c10`), would drop
-    them, [B, H, S, L]. Not cut over the model axis with it: expand-dropout makes it plain operations. With `views` all
-    that has heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
+    them, [B, H, S, L]; `run` and `stride` are then that one's, of whole heads (`attention_c13`). With `views` all that has
+    heads may be seen in other tensors, rows of D elements each in one piece (dialects/graph/View.h).
 
     ```mlir
     %y, %lse = graph.attention %q, %k, %v {scale = 0.5 : f64, causal} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>)
@@ -160,7 +160,7 @@ def Graph_AttentionOp : Graph_DiffOp<"attention", [Graph_KernelWith<["getFlops",
   let arguments = (ins Graph_FloatTensor:$query, Graph_FloatTensor:$key, Graph_FloatTensor:$value,
       Optional<Graph_Tensor>:$mask, F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
       OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$dropout_id,
-      OptionalAttr<Graph_ViewsAttr>:$views);
+      OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$lse);
 }
 
@@ -182,7 +182,8 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$query, Graph_FloatTensor:$key,
       Graph_FloatTensor:$value, Graph_FloatTensor:$output, Graph_FloatTensor:$lse, Optional<Graph_Tensor>:$mask,
       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$softcap,
-      OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$dropout_id, UnitAttr:$mask_grad, OptionalAttr<Graph_ViewsAttr>:$views);
+      OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$dropout_id, OptionalAttr<I64Attr>:$run,
+      OptionalAttr<I64Attr>:$stride, UnitAttr:$mask_grad, OptionalAttr<Graph_ViewsAttr>:$views);
   let results = (outs Variadic<Graph_FloatTensor>:$gradients);
   let extraClassDeclaration = [{
     /// Can a mask that is added to scores of [queries, keys] have a gradient here?
@@ -190,7 +191,7 @@ def Graph_AttentionGradOp : Graph_TensorOp<"attention_grad", [Graph_KernelWith<[
   }];
 }
 
-def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_CrossEntropyOp : Graph_DiffOp<"cross_entropy", [Graph_Indexing, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "mean or sum of -log softmax(logits)[label] over rows whose label is not ignored";
   let description = [{
     ONNX SoftmaxCrossEntropyLoss-13 with reduction mean (default) or sum. logits [N, C] (`cross_entropy_c1`), labels [N]
@@ -259,7 +260,7 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
       Optional<Graph_FloatTensor>:$d_bias);
 }
 
-def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_ElementwiseKernel]> {
+def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_Indexing, Graph_ElementwiseKernel]> {
   let summary = "labels as indices: checked, ignored ones replaced by 0";
   let description = [{
     A label is in [0, classes) or equal to `ignore_index`; others are a run-time error (a gather would take negative ones
@@ -280,16 +281,15 @@ def Graph_DropoutOp : Graph_DiffOp<"dropout", [Graph_KernelWith<["dependsOnMicro
     The mask is a pure function of (run seed, `id`, step, micro-step, rank, element index), Philox4x32-10, so that
     recomputation replays it. `id` differs between the dropouts of a graph. `ratio` is in [0, 1) (`dropout_c1`).
 
-    Where the input is a rank's part of a tensor, the mask is that part of the whole's: element e counts as element
-    e / run * stride + first + e mod run. `first` is a scalar i64 and goes with `run` > 0 and `stride` >= run
-    (`random_c2`). Created so by shard-tensors.
+    Where the input is a rank's part of a tensor, the mask is that part of the whole's: element e of rank m of the model axis counts
+    as element e / run * stride + m run + e mod run. `run` > 0 goes with `stride` >= run (`random_c2`). Created so by shard-tensors.
 
     ```mlir
     %y, %m = graph.dropout %x {ratio = 0.1 : f64, id = 3 : i64} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
     ```
   }];
-  let arguments = (ins Graph_FloatTensor:$input, Optional<Graph_IndexTensor>:$first, F64Attr:$ratio, I64Attr:$id,
-      OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
+  let arguments = (ins Graph_FloatTensor:$input, F64Attr:$ratio, I64Attr:$id, OptionalAttr<I64Attr>:$run,
+      OptionalAttr<I64Attr>:$stride);
   let results = (outs Graph_FloatTensor:$result, Graph_BoolTensor:$mask);
 }
 
@@ -303,8 +303,8 @@ def Graph_DropoutMaskOp : Graph_TensorOp<"dropout_mask", [Graph_KernelWith<["dep
     %m = graph.dropout_mask {shape = array<i64: 4, 8>, ratio = 0.1 : f64, id = 3 : i64} : () -> tensor<4x8xi1>
     ```
   }];
-  let arguments = (ins Optional<Graph_IndexTensor>:$first, DenseI64ArrayAttr:$shape, F64Attr:$ratio, I64Attr:$id,
-      OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
+  let arguments = (ins DenseI64ArrayAttr:$shape, F64Attr:$ratio, I64Attr:$id, OptionalAttr<I64Attr>:$run,
+      OptionalAttr<I64Attr>:$stride);
   let results = (outs Graph_BoolTensor:$result);
 }
 
@@ -326,14 +326,14 @@ def Graph_RandomOp : Graph_TensorOp<"random", [Graph_KernelWith<["dependsOnMicro
   let summary = "random numbers: uniform in [0, 1), or standard normal";
   let description = [{
     A pure function of (run seed, `id`, step, micro-step, rank, element index), as dropout's mask. `type` is a float tensor
-    (`random_c1`). `first`, `run` and `stride` as of dropout, for a rank's part (`random_c2`).
+    (`random_c1`). `run` and `stride` as of dropout, for a rank's part (`random_c2`).
 
     ```mlir
     %y = graph.random {type = tensor<4xf32>, id = 3 : i64, normal} : () -> tensor<4xf32>
     ```
   }];
-  let arguments = (ins Optional<Graph_IndexTensor>:$first, TypeAttrOf<Graph_Tensor>:$type, I64Attr:$id,
-      UnitAttr:$normal, OptionalAttr<I64Attr>:$run, OptionalAttr<I64Attr>:$stride);
+  let arguments = (ins TypeAttrOf<Graph_Tensor>:$type, I64Attr:$id, UnitAttr:$normal, OptionalAttr<I64Attr>:$run,
+      OptionalAttr<I64Attr>:$stride);
   let results = (outs Graph_FloatTensor:$result);
 }
 

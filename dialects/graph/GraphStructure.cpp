@@ -73,6 +73,9 @@ LogicalResult ProgramOp::verify() {
     if (!tensor || !tensor.hasStaticShape())
       return emitOpError("[program_c3] input ") << i << " has type " << type << ", no tensor of static shape";
   }
+  if (getInputRanges() && getInputRanges()->size() != block.getNumArguments())
+    return emitOpError("[program_c4] has ")
+           << block.getNumArguments() << " arguments but " << getInputRanges()->size() << " ranges";
   return success();
 }
 
@@ -81,6 +84,13 @@ ProgramOp zc::graph::programOf(ModuleOp module, Phase phase) {
     if (program.getPhase() == phase)
       return program;
   return {};
+}
+
+std::string zc::graph::freeProgramName(ModuleOp module, Phase phase) {
+  std::string name = stringifyPhase(phase).str();
+  while (isa_and_nonnull<ParameterOp>(SymbolTable::lookupSymbolIn(module, name)))
+    name += '_';
+  return name;
 }
 
 static bool isIn(Operation *op, Phase phase) {

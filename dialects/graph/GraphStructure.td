@@ -45,7 +45,9 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
     `micro` has one block argument per graph input, named by `input_names`, and returns the loss (tensor<f32>). `update` has none. `eval`,
     in a module that trains, is a forward-only micro-step of the same model, with the same inputs: it hands over the loss and changes
     nothing. Created by import (`micro`), append-optimizer (`update`) and the driver (`eval`, from the `micro` of a forward-only module).
-    One name per argument (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`).
+    One name per argument (`program_c1`), no arguments in the update (`program_c2`), tensors of static shape (`program_c3`). `ranges`, set
+    by infer-ranges: what each argument may hold, for none of them or for all (`program_c4`). Of several programs what counts is the
+    phase: the symbol is free, since parameters have the model's names.
 
     ```mlir
     graph.program @micro phase = micro inputs = ["x"] {
@@ -55,9 +57,12 @@ def Graph_ProgramOp : Graph_Op<"program", [Symbol, IsolatedFromAbove, SingleBloc
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Graph_PhaseAttr:$phase, StrArrayAttr:$input_names);
+  let arguments = (ins SymbolNameAttr:$sym_name, Graph_PhaseAttr:$phase, StrArrayAttr:$input_names,
+      OptionalAttr<Graph_IndexRangeArray>:$input_ranges);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `phase` `=` `` $phase `inputs` `=` $input_names attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name `phase` `=` `` $phase `inputs` `=` $input_names (`ranges` `=` $input_ranges^)? attr-dict-with-keyword $body
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }

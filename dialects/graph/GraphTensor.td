@@ -4,7 +4,7 @@
 
 include "dialects/graph/GraphBase.td"
 
-def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_ViewKernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_ReshapeOp : Graph_DiffOp<"reshape", [Graph_MovesElements, Graph_ViewKernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "the same elements under another shape";
   let description = [{
     A view: no bytes move. `shape` has as many elements as the operand (`reshape_c1`). Stands for ONNX Reshape, Flatten, Squeeze, Unsqueeze.
@@ -31,7 +31,7 @@ def Graph_BitcastOp : Graph_TensorOp<"bitcast", [Graph_ViewKernel, Graph_StopsGr
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]> {
+def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_MovesElements, Graph_Kernel, Graph_Sharded]> {
   let summary = "permutes dimensions: result dimension i is operand dimension permutation[i]";
   let description = [{
     `permutation` has each dimension once (`transpose_c1`).
@@ -45,7 +45,7 @@ def Graph_TransposeOp : Graph_DiffOp<"transpose", [Graph_Kernel, Graph_Sharded]>
   let hasFolder = 1;
 }
 
-def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_MovesElements, Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "broadcasts to a shape (numpy rules, operand dimensions 1 or equal)";
   let description = [{
     The operand's shape broadcasts to exactly `shape` (`expand_c1`).
@@ -146,7 +146,7 @@ def Graph_LossScaleOp : Graph_TensorOp<"loss_scale", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_KernelWith<["getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Indexing, Graph_KernelWith<["getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{
     Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error. The slice at

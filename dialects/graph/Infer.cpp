@@ -74,6 +74,13 @@ LogicalResult Infer::axisInRank(int64_t axis, int64_t rank) const {
   return error("[axis_c1] axis " + Twine(axis) + " is outside rank " + Twine(rank));
 }
 
+LogicalResult Infer::numbersOfPart(std::optional<uint64_t> run, std::optional<uint64_t> stride) const {
+  if (run ? static_cast<int64_t>(*run) > 0 && static_cast<int64_t>(stride.value_or(0)) >= static_cast<int64_t>(*run)
+          : !stride)
+    return success();
+  return error("[random_c2] `run` > 0 goes with `stride` >= run");
+}
+
 LogicalResult Infer::hasShape(StringRef label, StringRef name, Value value, ArrayRef<int64_t> expected) const {
   if (shapeOf(value) == expected)
     return success();

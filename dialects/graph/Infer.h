@@ -54,6 +54,8 @@ public:
   mlir::LogicalResult sameElement(mlir::RankedTensorType lhs, mlir::RankedTensorType rhs) const;
   /// [axis_c1]: 0 <= axis < rank.
   mlir::LogicalResult axisInRank(int64_t axis, int64_t rank) const;
+  /// [random_c2]: run and stride of a rank's part of what random numbers are drawn for.
+  mlir::LogicalResult numbersOfPart(std::optional<uint64_t> run, std::optional<uint64_t> stride) const;
   /// `label`: what `name` has shape `expected`.
   mlir::LogicalResult hasShape(llvm::StringRef label, llvm::StringRef name, mlir::Value value,
                                llvm::ArrayRef<int64_t> expected) const;

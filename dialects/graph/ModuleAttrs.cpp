@@ -42,10 +42,12 @@ void setModel(ModuleOp module, const Model &model) {
 
 static constexpr StringLiteral kTarget = "graph.target";
 
-Target targetOf(ModuleOp module) {
-  auto name = module->getAttrOfType<StringAttr>(kTarget);
-  return name ? valueNamed<Target>(name.getValue()).value_or(Target::cpu) : Target::cpu;
+static std::optional<Target> targetNamed(mlir::Attribute attribute) {
+  auto name = dyn_cast_or_null<StringAttr>(attribute);
+  return name ? valueNamed<Target>(name.getValue()) : std::nullopt;
 }
+
+Target targetOf(ModuleOp module) { return targetNamed(module->getAttr(kTarget)).value_or(Target::cpu); }
 
 void setTarget(ModuleOp module, Target target) {
   if (target == Target::cpu)
@@ -58,13 +60,26 @@ void setTarget(ModuleOp module, Target target) {
 
 static constexpr StringLiteral kModelRanks = "graph.model_ranks";
 
-int64_t modelRanksOf(ModuleOp module) {
-  auto ranks = module->getAttrOfType<IntegerAttr>(kModelRanks);
-  return ranks && ranks.getType().isInteger(64) && ranks.getInt() >= 1 ? ranks.getInt() : 1;
+/// Of ranks.
+static std::optional<int64_t> countOf(mlir::Attribute attribute) {
+  auto ranks = dyn_cast_or_null<IntegerAttr>(attribute);
+  return ranks && ranks.getType().isInteger(64) && ranks.getInt() >= 1 ? std::optional(ranks.getInt()) : std::nullopt;
 }
+
+int64_t modelRanksOf(ModuleOp module) { return countOf(module->getAttr(kModelRanks)).value_or(1); }
 
 void setModelRanks(ModuleOp module, int64_t ranks) {
   module->setAttr(kModelRanks, Builder(module.getContext()).getI64IntegerAttr(ranks));
+}
+
+LogicalResult GraphDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  // module_c1
+  if (attribute.getName() == kTarget && !targetNamed(attribute.getValue()))
+    return op->emitError("[module_c1] 'graph.target' is neither \"cpu\" nor \"cuda\": ") << attribute.getValue();
+  // module_c2
+  if (attribute.getName() == kModelRanks && !countOf(attribute.getValue()))
+    return op->emitError("[module_c2] 'graph.model_ranks' is no i64 of at least 1: ") << attribute.getValue();
+  return success();
 }
 
 //===-- graph.training -------------------------------------------------------===//

@@ -1,5 +1,5 @@
-//===- OperandRoles.cpp - what operands are to a layer ----------------------------------===//
-#include "dialects/graph/Graph.h"
+//===- OperandRoles.cpp - what operands are to a layer, what indices may be ---------------===//
+#include "dialects/graph/Infer.h"
 
 using namespace zc::graph;
 
@@ -31,3 +31,17 @@ OperandRole LinearCrossEntropyOp::getOperandRole(unsigned index) {
 }
 /// Weights of experts.
 OperandRole GatherNdOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::picked : OperandRole::data; }
+
+/// Negative ones count from the table's end.
+std::optional<zc::IndexRange> GatherOp::getIndexRange(unsigned index) {
+  const int64_t rows = shapeOf(getData())[getAxis()];
+  return index == 1 ? std::optional(zc::IndexRange{-rows, rows, std::nullopt, false}) : std::nullopt;
+}
+
+static zc::IndexRange labelsOf(int64_t classes, int64_t ignored) { return {0, classes, ignored, true}; }
+std::optional<zc::IndexRange> CrossEntropyOp::getIndexRange(unsigned index) {
+  return index == 1 ? std::optional(labelsOf(shapeOf(getLogits()).back(), int64_t(getIgnoreIndex()))) : std::nullopt;
+}
+std::optional<zc::IndexRange> LabelIndexOp::getIndexRange(unsigned) {
+  return labelsOf(int64_t(getClasses()), int64_t(getIgnoreIndex()));
+}

@@ -50,10 +50,10 @@ static Value byGroups(TensorBuilder &on, Value value, TensorCut cut, function_re
 
 Value slicePart(OpBuilder &builder, Location location, Value whole, TensorCut cut, int64_t ranks) {
   TensorBuilder on(builder, location);
-  if (auto random = whole.getDefiningOp<RandomOp>(); random && !random.getFirst()) { // draws no others
-    NumbersOfRank numbers(on, random.getResult().getType(), cut, ranks);
-    return on.make<RandomOp>(numbers.first, partType(random.getResult().getType(), cut, ranks), random.getId(),
-                             random.getNormal(), numbers.run, numbers.stride);
+  if (auto random = whole.getDefiningOp<RandomOp>(); random && !random.getRun()) { // draws no others
+    NumbersOfRank numbers(random.getResult().getType(), cut, ranks);
+    return on.make<RandomOp>(partType(random.getResult().getType(), cut, ranks), random.getId(), random.getNormal(),
+                             numbers.run, numbers.stride);
   }
   return byGroups(on, whole, cut,
                   [&](Value value, uint64_t dim) { return on.make<AllSliceOp>(value, dim, uint64_t(ranks)); });
@@ -84,14 +84,13 @@ Value rankOffset(TensorBuilder &on, Value like, int64_t rows) {
 }
 
 /// Row-major, a cut tensor is [outer, ranks, run].
-NumbersOfRank::NumbersOfRank(TensorBuilder &on, RankedTensorType whole, TensorCut cut, int64_t ranks) {
+NumbersOfRank::NumbersOfRank(RankedTensorType whole, TensorCut cut, int64_t ranks) {
   int64_t elements = whole.getDimSize(static_cast<unsigned>(cut.dim)) / cut.groups / ranks;
   for (int64_t dim : whole.getShape().drop_front(cut.dim + 1))
     elements *= dim;
   Type index = IntegerType::get(whole.getContext(), 64);
   run = IntegerAttr::get(index, elements);
   stride = IntegerAttr::get(index, elements * ranks);
-  first = on.make<RankOffsetOp>(TypeAttr::get(RankedTensorType::get({}, index)), run);
 }
 
 Value placeInPart(TensorBuilder &on, Value place, int64_t rows, Value &inside) {

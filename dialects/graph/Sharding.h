@@ -39,10 +39,9 @@ std::string broadcastLetters(mlir::Value tensor, llvm::StringRef result);
 /// Where the first of a rank's `rows` rows stands in the whole, as a scalar of the element type of `like`.
 mlir::Value rankOffset(TensorBuilder &on, mlir::Value like, int64_t rows);
 
-/// Which random numbers of the whole a rank draws for its part: `first`, `run` and `stride` of dropout and random.
+/// Which random numbers of the whole a rank draws for its part: `run` and `stride` of dropout, random and attention.
 struct NumbersOfRank {
-  NumbersOfRank(TensorBuilder &on, mlir::RankedTensorType whole, TensorCut cut, int64_t ranks);
-  mlir::Value first;
+  NumbersOfRank(mlir::RankedTensorType whole, TensorCut cut, int64_t ranks);
   mlir::IntegerAttr run, stride;
 };
 

@@ -75,6 +75,10 @@ ZC_CUT(RmsNormOp) { return cutNorm(*this, getAxis(), index, cut, ranks, why); }
 
 /// By samples and by heads; of grouped queries with their keys and values, of which a single head is all ranks'.
 ZC_CUT(AttentionOp) {
+  if (getRun()) {
+    why = "a dropout in parts is not cut again";
+    return std::nullopt;
+  }
   const std::string keys = shapeOf(getKey())[1] == 1 && shapeOf(getQuery())[1] > 1 ? "b..." : "bh..";
   Factors factors{{"bh..", keys, keys}};
   if (getMask())
@@ -84,8 +88,23 @@ ZC_CUT(AttentionOp) {
   return cutByFactors(*this, factors, index, cut, ranks, why);
 }
 
+/// Draws what the uncut program draws for this part: random numbers are counted by the index in the whole.
+ZC_PARTS(AttentionOp) {
+  llvm::SmallVector<Value> results = buildSameOnParts(builder, *this, cut, operands, ranks);
+  if (getDropout() && cut.results[0]) {
+    auto whole = RankedTensorType::get(
+        {shapeOf(getQuery())[0], shapeOf(getQuery())[1], shapeOf(getQuery())[2], shapeOf(getKey())[2]},
+        elementOf(getQuery()));
+    NumbersOfRank numbers(whole, *cut.results[0], ranks);
+    auto part = results[0].getDefiningOp<AttentionOp>();
+    part.setRunAttr(numbers.run);
+    part.setStrideAttr(numbers.stride);
+  }
+  return results;
+}
+
 ZC_CUT(DropoutOp) {
-  if (getFirst()) {
+  if (getRun()) {
     why = "a dropout in parts is not cut again";
     return std::nullopt;
   }
@@ -95,13 +114,12 @@ ZC_CUT(DropoutOp) {
   return cutByFactors(*this, factors, index, cut, ranks, why);
 }
 
-/// Draws what the uncut program draws for this part: random numbers are counted by the index in the whole.
+/// As attention's.
 ZC_PARTS(DropoutOp) {
   TensorBuilder on(builder, getLoc());
-  NumbersOfRank numbers(on, getInput().getType(), *cut.results[0], ranks);
+  NumbersOfRank numbers(getInput().getType(), *cut.results[0], ranks);
   return llvm::to_vector(ValueRange(
-      on.create<DropoutOp>(operands[0], numbers.first, getRatioAttr(), getIdAttr(), numbers.run, numbers.stride)
-          ->getResults()));
+      on.create<DropoutOp>(operands[0], getRatioAttr(), getIdAttr(), numbers.run, numbers.stride)->getResults()));
 }
 
 //===-- loss -----------------------------------------------------------------===//

@@ -4,6 +4,8 @@
 #include "dialects/plan/Execution.h"
 #include "dialects/plan/PlanProto.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 using namespace zc;
 using namespace zc::plan;
@@ -16,6 +18,7 @@ class Reader {
 public:
   Reader(MLIRContext &context, const planpb::Plan &plan)
       : plan(plan), context(context), builder(&context), module(ModuleOp::create(UnknownLoc::get(&context))) {
+    nameAll();
     context.loadDialect<PlanDialect, graph::GraphDialect>();
     builder.setInsertionPointToEnd(module->getBody());
   }
@@ -30,22 +33,21 @@ public:
       builder.create<ArenaOp>(loc(), builder.getStringAttr(arenaName(i)),
                               TierAttr::get(&context, static_cast<Tier>(plan.arenas(i).tier())),
                               builder.getI64IntegerAttr(plan.arenas(i).bytes()));
-    for (const planpb::Slice &slice : plan.slices())
-      builder.create<SliceOp>(loc(), builder.getStringAttr(slice.name()), symbol(arenaName(slice.arena())),
-                              builder.getI64IntegerAttr(slice.offset()), builder.getI64IntegerAttr(slice.bytes()),
-                              ClassAttr::get(&context, static_cast<Class>(slice.klass())), flag(slice.persistent()));
+    for (int i = 0; i < plan.slices_size(); ++i)
+      readSlice(i);
     for (const planpb::Input &input : plan.inputs())
-      builder.create<InputOp>(loc(), builder.getStringAttr(input.name()), TypeAttr::get(tensorType(input.type())));
+      builder.create<InputOp>(loc(), builder.getStringAttr(input.name()), TypeAttr::get(tensorType(input.type())),
+                              rangeOf(input));
     for (const planpb::Output &output : plan.outputs())
       readOutput(output);
     for (int i = 0; i < plan.buckets_size(); ++i)
       readBucket(i);
     for (const planpb::Parameter &parameter : plan.parameters())
       readParameter(parameter);
-    readSection("micro", plan.micro());
-    readSection("update", plan.update());
+    readSection(Section::micro, plan.micro());
+    readSection(Section::update, plan.update());
     if (plan.has_eval())
-      readSection("eval", plan.eval());
+      readSection(Section::eval, plan.eval());
     return sound ? std::move(module) : OwningOpRef<ModuleOp>();
   }
 
@@ -53,13 +55,51 @@ private:
   Location loc() { return builder.getUnknownLoc(); }
   UnitAttr flag(bool set) { return set ? builder.getUnitAttr() : UnitAttr(); }
   FlatSymbolRefAttr symbol(const std::string &name) { return FlatSymbolRefAttr::get(&context, name); }
-  std::string bucketName(int64_t index) { return "bucket" + std::to_string(index); }
+
+  /// Parameters have the model's names, whatever those are: all else has names that are left.
+  void nameAll() {
+    llvm::StringSet<> taken;
+    for (const planpb::Parameter &parameter : plan.parameters())
+      taken.insert(parameter.name());
+    auto freeName = [&](std::string name) {
+      while (!taken.insert(name).second)
+        name += '_';
+      return name;
+    };
+    for (const planpb::Arena &arena : plan.arenas())
+      arenaNames.push_back(freeName(stringifyTier(static_cast<Tier>(arena.tier())).str()));
+    for (const planpb::Slice &slice : plan.slices())
+      sliceNames.push_back(freeName(slice.name()));
+    for (int i = 0; i < plan.buckets_size(); ++i)
+      bucketNames.push_back(freeName("bucket" + std::to_string(i)));
+  }
 
   std::string arenaName(uint32_t index) {
-    static const char *const tiers[] = {"device", "host", "nvme"};
-    if (index >= static_cast<uint32_t>(plan.arenas_size()) || static_cast<unsigned>(plan.arenas(index).tier()) > 2)
+    if (index >= arenaNames.size() || !symbolizeTier(static_cast<uint32_t>(plan.arenas(int(index)).tier())))
       return wrong("arena"), "";
-    return tiers[plan.arenas(index).tier()];
+    return arenaNames[index];
+  }
+
+  void readSlice(int index) {
+    const planpb::Slice &slice = plan.slices(index);
+    MetricAttr metric;
+    if (!plan.forward_only() && plan.metrics().loss_slice() == static_cast<uint32_t>(index))
+      metric = MetricAttr::get(&context, Metric::loss);
+    else if (!plan.forward_only() && plan.metrics().grad_norm_slice() == index)
+      metric = MetricAttr::get(&context, Metric::grad_norm);
+    builder.create<SliceOp>(loc(), builder.getStringAttr(sliceNames[size_t(index)]), symbol(arenaName(slice.arena())),
+                            builder.getI64IntegerAttr(slice.offset()), builder.getI64IntegerAttr(slice.bytes()),
+                            ClassAttr::get(&context, static_cast<Class>(slice.klass())), flag(slice.persistent()),
+                            metric);
+  }
+
+  graph::IndexRangeAttr rangeOf(const planpb::Input &input) {
+    if (!input.has_range())
+      return {};
+    const planpb::IndexRange &range = input.range();
+    return graph::IndexRangeAttr::get(&context, range.lowest(), range.limit(),
+                                      range.has_ignored() ? std::optional(range.ignored()) : std::nullopt,
+                                      range.label(), range.has_shift() ? std::optional(range.shift()) : std::nullopt);
   }
 
   void wrong(const char *what) {
@@ -73,7 +113,7 @@ private:
       return {};
     if (index >= plan.slices_size())
       return wrong("slice"), symbol("");
-    return symbol(plan.slices(static_cast<int>(index)).name());
+    return symbol(sliceNames[size_t(index)]);
   }
 
   std::string text(uint32_t index) {
@@ -237,15 +277,15 @@ private:
     };
     if (bucket.residual_slices_size() > 2)
       return wrong("residual");
-    builder.create<BucketOp>(loc(), builder.getStringAttr(bucketName(index)), TypeAttr::get(elementType(bucket.type())),
-                             builder.getI64IntegerAttr(bucket.padded()), builder.getI64IntegerAttr(bucket.used()),
-                             slice(bucket.parameter_slice()), slice(bucket.gradient_slice()),
-                             slice(bucket.master_slice()), slice(bucket.moment1_slice()), slice(bucket.moment2_slice()),
-                             residual(0), residual(1), flag(bucket.trainable()), flag(bucket.parameters_sharded()),
-                             flag(bucket.gradients_sharded()), flag(bucket.optimizer_sharded()),
-                             bucket.has_gradient_type() ? TypeAttr::get(elementType(bucket.gradient_type()))
-                                                        : TypeAttr(),
-                             axesOf(bucket.axes()));
+    builder.create<BucketOp>(
+        loc(), builder.getStringAttr(bucketNames[size_t(index)]), TypeAttr::get(elementType(bucket.type())),
+        builder.getI64IntegerAttr(bucket.padded()), builder.getI64IntegerAttr(bucket.used()),
+        slice(bucket.parameter_slice()), slice(bucket.gradient_slice()), slice(bucket.master_slice()),
+        slice(bucket.moment1_slice()), slice(bucket.moment2_slice()), residual(0), residual(1),
+        flag(bucket.trainable()), flag(bucket.parameters_sharded()), flag(bucket.gradients_sharded()),
+        flag(bucket.optimizer_sharded()),
+        bucket.has_gradient_type() ? TypeAttr::get(elementType(bucket.gradient_type())) : TypeAttr(),
+        axesOf(bucket.axes()));
   }
 
   void readParameter(const planpb::Parameter &parameter) {
@@ -255,7 +295,7 @@ private:
     if (parameter.bucket() >= plan.buckets_size())
       return wrong("bucket");
     if (parameter.bucket() >= 0) {
-      bucket = symbol(bucketName(parameter.bucket()));
+      bucket = symbol(bucketNames[size_t(parameter.bucket())]);
       offset = builder.getI64IntegerAttr(static_cast<int64_t>(parameter.offset()));
     }
     graph::CutAttr cut;
@@ -289,8 +329,8 @@ private:
                                                              : FloatAttr());
   }
 
-  void readSection(StringRef name, const planpb::Section &section) {
-    auto op = builder.create<SectionOp>(loc(), builder.getStringAttr(name));
+  void readSection(Section which, const planpb::Section &section) {
+    auto op = builder.create<SectionOp>(loc(), which);
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&op.getBody());
     for (const planpb::Step &step : section.steps())
@@ -346,6 +386,7 @@ private:
   MLIRContext &context;
   OpBuilder builder;
   OwningOpRef<ModuleOp> module;
+  std::vector<std::string> arenaNames, sliceNames, bucketNames;
   bool sound = true;
 };
 
@@ -354,9 +395,9 @@ private:
 ArrayAttr zc::plan::waitsOf(MLIRContext &context, const planpb::Step &step) {
   SmallVector<Attribute> waits;
   for (const planpb::Wait &wait : step.waits()) {
-    StringRef section = stringifySection(symbolizeSection(wait.section()).value_or(Section::update));
-    waits.push_back(WaitAttr::get(&context, FlatSymbolRefAttr::get(&context, section), static_cast<Queue>(wait.queue()),
-                                  wait.ordinal(), wait.distance()));
+    const Section section = symbolizeSection(wait.section()).value_or(Section::update);
+    waits.push_back(
+        WaitAttr::get(&context, section, static_cast<Queue>(wait.queue()), wait.ordinal(), wait.distance()));
   }
   return ArrayAttr::get(&context, waits);
 }

@@ -92,13 +92,6 @@ LogicalResult BucketOp::verify() {
   return success();
 }
 
-LogicalResult SectionOp::verify() {
-  // section_c1
-  if (!symbolizeSection(getSymName()))
-    return emitOpError("[section_c1] is named \"") << getSymName() << "\", not \"micro\", \"update\" or \"eval\"";
-  return success();
-}
-
 LogicalResult StepOp::verify() {
   // step_c1
   auto inputs = static_cast<int64_t>(getInputs());

@@ -19,6 +19,8 @@ def Plan_Class : Plan_Enum<"Class", "what a slice holds", [
     I32EnumAttrCase<"activations", 3>, I32EnumAttrCase<"buffers", 4>]>;
 def Plan_Section : Plan_Enum<"Section", "steps that are executed together", [I32EnumAttrCase<"micro", 0>,
     I32EnumAttrCase<"update", 1>, I32EnumAttrCase<"eval", 2>]>;
+def Plan_Metric : Plan_Enum<"Metric", "of a step's metrics, which one a slice holds",
+    [I32EnumAttrCase<"loss", 0>, I32EnumAttrCase<"grad_norm", 1>]>;
 def Plan_Access : Plan_Enum<"Access", "what a step does to an operand",
     [I32EnumAttrCase<"read", 0>, I32EnumAttrCase<"write", 1>, I32EnumAttrCase<"read_write", 2>]>;
 

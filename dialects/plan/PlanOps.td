@@ -25,6 +25,8 @@ def Plan_Dialect : Dialect {
 def Plan_TierAttr : EnumAttr<Plan_Dialect, Plan_Tier, "tier">;
 def Plan_QueueAttr : EnumAttr<Plan_Dialect, Plan_Queue, "queue">;
 def Plan_ClassAttr : EnumAttr<Plan_Dialect, Plan_Class, "class">;
+def Plan_MetricAttr : EnumAttr<Plan_Dialect, Plan_Metric, "metric"> { let assemblyFormat = "`<` $value `>`"; }
+def Plan_SectionAttr : EnumAttr<Plan_Dialect, Plan_Section, "section">;
 
 class Plan_Attr<string name, string mnemonic_> : AttrDef<Plan_Dialect, name> { let mnemonic = mnemonic_; }
 
@@ -62,7 +64,7 @@ def Plan_OperandArray : TypedArrayAttrBase<Plan_OperandAttr, "operands of a step
 
 def Plan_WaitAttr : Plan_Attr<"Wait", "wait"> {
   let summary = "step `ordinal` of a queue's part of a section, `distance` executions ago";
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$section, EnumParameter<Plan_Queue>:$queue, "int64_t":$ordinal,
+  let parameters = (ins EnumParameter<Plan_Section>:$section, EnumParameter<Plan_Queue>:$queue, "int64_t":$ordinal,
       "int64_t":$distance);
   let assemblyFormat = "`<` $section $queue $ordinal `ago` $distance `>`";
 }
@@ -127,7 +129,7 @@ def Plan_SliceOp : Plan_Op<"slice", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$arena, I64Attr:$offset, I64Attr:$bytes,
-      Plan_ClassAttr:$klass, UnitAttr:$persistent);
+      Plan_ClassAttr:$klass, UnitAttr:$persistent, OptionalAttr<Plan_MetricAttr>:$metric);
   let assemblyFormat = "$sym_name `in` $arena `offset` `=` $offset `bytes` `=` $bytes `class` `=` `` $klass attr-dict";
   let hasVerifier = 1;
 }
@@ -139,7 +141,7 @@ def Plan_InputOp : Plan_Op<"input"> {
     plan.input "x" : tensor<2x4xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type);
+  let arguments = (ins StrAttr:$name, TypeAttrOf<Graph_Tensor>:$type, OptionalAttr<Graph_IndexRangeAttr>:$range);
   let assemblyFormat = "$name `:` $type attr-dict";
 }
 
@@ -192,21 +194,20 @@ def Plan_BucketOp : Plan_Op<"bucket", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Plan_SectionOp : Plan_Op<"section", [Symbol, SingleBlock, NoTerminator]> {
+def Plan_SectionOp : Plan_Op<"section", [SingleBlock, NoTerminator]> {
   let summary = "steps executed together, in plan order on the sync device";
   let description = [{
     `micro` runs once per accumulation micro-step, `update` once per step, `eval`, which need not be there, between steps when
-    it is asked for; there are no others (`section_c1`).
+    it is asked for.
 
     ```mlir
-    plan.section @update {
+    plan.section update {
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name);
+  let arguments = (ins Plan_SectionAttr:$section);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
-  let hasVerifier = 1;
+  let assemblyFormat = "`` $section attr-dict-with-keyword $body";
 }
 
 def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
@@ -217,10 +218,10 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
     that the kernel works in besides its operands. `axes`: names of those that a collective runs along; none: all.
 
     ```mlir
-    plan.section @micro {
+    plan.section micro {
       plan.step "relu" queue = compute inputs = 1
           operands = [#plan.operand<read @s0 + 0 strides = [0, 16] : tensor<4xf32>>, #plan.operand<write @s1 + 0 : tensor<4xf32>>]
-          attributes = {} waits = [#plan.wait<@micro comm 0 ago 1>]
+          attributes = {} waits = [#plan.wait<micro comm 0 ago 1>]
     }
     ```
   }];

@@ -213,6 +213,8 @@ private:
       auto *message = result.add_inputs();
       message->set_name(input.getName().str());
       message->set_type(*type);
+      if (graph::IndexRangeAttr range = input.getRangeAttr())
+        writeRange(range, *message->mutable_range());
     } else if (auto output = dyn_cast<OutputOp>(op)) {
       FailureOr<uint32_t> type = typeOf(op, cast<RankedTensorType>(output.getType()));
       if (failed(type))
@@ -229,13 +231,23 @@ private:
     return success();
   }
 
+  static void writeRange(graph::IndexRangeAttr from, planpb::IndexRange &range) {
+    range.set_lowest(from.getLowest());
+    range.set_limit(from.getLimit());
+    if (from.getIgnored())
+      range.set_ignored(*from.getIgnored());
+    range.set_label(from.getLabel());
+    if (from.getShift())
+      range.set_shift(*from.getShift());
+  }
+
   LogicalResult writeSlice(SliceOp slice) {
     auto arena = arenaIndex.find(slice.getArena());
     if (arena == arenaIndex.end())
       return slice.emitOpError("refers to @") << slice.getArena() << ", which is no arena above it";
-    if (slice.getSymName() == "loss_sum")
+    if (slice.getMetric() == Metric::loss)
       result.mutable_metrics()->set_loss_slice(static_cast<uint32_t>(result.slices_size()));
-    if (slice.getSymName() == "grad_norm")
+    if (slice.getMetric() == Metric::grad_norm)
       result.mutable_metrics()->set_grad_norm_slice(result.slices_size());
     sliceIndex[slice.getSymName()] = result.slices_size();
     auto *message = result.add_slices();
@@ -361,7 +373,7 @@ private:
   //===-- steps -------------------------------------------------------------===//
 
   LogicalResult writeSection(SectionOp section) {
-    const Section which = symbolizeSection(section.getSymName()).value_or(Section::update);
+    const Section which = section.getSection();
     planpb::Section *message = which == Section::micro    ? result.mutable_micro()
                                : which == Section::update ? result.mutable_update()
                                                           : result.mutable_eval();
@@ -396,7 +408,7 @@ private:
         return failure();
     for (auto wait : step.getWaits().getAsRange<WaitAttr>()) {
       auto *out = message.add_waits();
-      out->set_section(static_cast<uint32_t>(symbolizeSection(wait.getSection().getValue()).value_or(Section::update)));
+      out->set_section(static_cast<uint32_t>(wait.getSection()));
       out->set_queue(static_cast<planpb::Queue>(wait.getQueue()));
       out->set_ordinal(static_cast<uint32_t>(wait.getOrdinal()));
       out->set_distance(static_cast<uint32_t>(wait.getDistance()));

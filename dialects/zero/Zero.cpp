@@ -60,8 +60,8 @@ LogicalResult MeshOp::verify() {
   if (std::string problem = Mesh::problem(meshAxesOf(*this)); !problem.empty())
     return emitOpError("[mesh_c1] ") << problem;
   // mesh_c2
-  if (getSymName() != kMeshName)
-    return emitOpError("[mesh_c2] is named @") << getSymName() << ", not @" << kMeshName;
+  if ((*this)->getPrevNode())
+    return emitOpError("[mesh_c2] is not the first operation of its module");
   return success();
 }
 
@@ -171,9 +171,15 @@ Type BucketOp::getStoredType(Storage what) {
   return Float32Type::get(getContext());
 }
 
+/// By its place: a search of the module for each operation would make verification quadratic.
+static MeshOp declaredMesh(ModuleOp module) {
+  return module && !module.getBody()->empty() ? dyn_cast<MeshOp>(module.getBody()->front()) : MeshOp();
+}
+static MeshOp declaredMesh(Operation *op) { return declaredMesh(op->getParentOfType<ModuleOp>()); }
+
 Mesh zc::zero::meshOf(ModuleOp module) {
-  auto meshes = module.getOps<MeshOp>();
-  return meshes.empty() ? Mesh() : (*meshes.begin()).getMesh();
+  MeshOp mesh = declaredMesh(module);
+  return mesh ? mesh.getMesh() : Mesh();
 }
 
 AxisSet zc::zero::axesOf(ArrayAttr names, const Mesh &mesh) {
@@ -285,18 +291,13 @@ static FailureOr<BucketOp> lookUpBucket(Operation *op, FlatSymbolRefAttr name, S
   return bucket;
 }
 
-/// By its name: a search of the module for each operation would make verification quadratic.
-static MeshOp declaredMesh(Operation *op, SymbolTableCollection &symbols) {
-  return symbols.lookupNearestSymbolFrom<MeshOp>(op, StringAttr::get(op->getContext(), kMeshName));
-}
-
 /// axes_c1
-static LogicalResult verifyAxes(Operation *op, ArrayAttr names, SymbolTableCollection &symbols) {
+static LogicalResult verifyAxes(Operation *op, ArrayAttr names) {
   if (!names)
     return success();
-  MeshOp declared = declaredMesh(op, symbols);
+  MeshOp declared = declaredMesh(op);
   if (!declared)
-    return op->emitOpError("[axes_c1] names axes, but there is no zero.mesh @") << kMeshName;
+    return op->emitOpError("[axes_c1] names axes, but there is no zero.mesh");
   Mesh mesh = declared.getMesh();
   if (namesOf(op->getContext(), axesOf(names, mesh), mesh) != names || names.empty())
     return op->emitOpError("[axes_c1] names ") << names << ", which are not axes of the mesh in its order";
@@ -304,35 +305,27 @@ static LogicalResult verifyAxes(Operation *op, ArrayAttr names, SymbolTableColle
 }
 
 /// bucket_c1 of its shards.
-LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (failed(verifyAxes(*this, getAxesAttr(), symbols)))
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &) {
+  if (failed(verifyAxes(*this, getAxesAttr())))
     return failure();
-  MeshOp declared = declaredMesh(*this, symbols);
+  MeshOp declared = declaredMesh(*this);
   const int64_t cuts = declared ? cutsOf(*this, declared.getMesh()) : 1;
   if (static_cast<int64_t>(getPadded()) % (cuts * kAlignment) != 0)
     return emitOpError("[bucket_c1] ") << getPadded() << " elements are not " << cuts << " shards of a multiple of "
                                        << kAlignment;
   return success();
 }
-LogicalResult GatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
-}
-LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
-}
-LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
-}
-LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
-}
+LogicalResult GatherOp::verifySymbolUses(SymbolTableCollection &) { return verifyAxes(*this, getAxesAttr()); }
+LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &) { return verifyAxes(*this, getAxesAttr()); }
+LogicalResult AllToAllOp::verifySymbolUses(SymbolTableCollection &) { return verifyAxes(*this, getAxesAttr()); }
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &) { return verifyAxes(*this, getAxesAttr()); }
 /// part_c1 of a part for each rank along axes.
-LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (failed(verifyAxes(*this, getAxesAttr(), symbols)))
+LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &) {
+  if (failed(verifyAxes(*this, getAxesAttr())))
     return failure();
   int64_t ranks = 1;
   if (ArrayAttr axes = getAxesAttr()) {
-    const Mesh mesh = declaredMesh(*this, symbols).getMesh();
+    const Mesh mesh = declaredMesh(*this).getMesh();
     ranks = mesh.size(axesOf(axes, mesh));
   }
   if (!liesIn(static_cast<int64_t>(getOffset()), getType().getNumElements() * ranks,
@@ -341,9 +334,7 @@ LogicalResult PartOp::verifySymbolUses(SymbolTableCollection &symbols) {
                                      << " on do not lie in " << getBuffer().getType();
   return success();
 }
-LogicalResult OwnPartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyAxes(*this, getAxesAttr(), symbols);
-}
+LogicalResult OwnPartOp::verifySymbolUses(SymbolTableCollection &symbols) { return verifyAxes(*this, getAxesAttr()); }
 
 LogicalResult StorageOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<BucketOp> bucket = lookUpBucket(*this, getBucketAttr(), symbols);

@@ -18,7 +18,6 @@ constexpr int64_t kAlignment = 64;
 constexpr int64_t kNormLimbs = 24;
 
 /// Of the module's mesh; there is one of them.
-constexpr llvm::StringLiteral kMeshName = "mesh";
 /// The module's mesh; one rank without.
 Mesh meshOf(mlir::ModuleOp module);
 /// Axes of the mesh by their names; the data axes where there are none.

@@ -9,6 +9,7 @@
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
 #include "runtime/base/TrafficClass.h"
+#include "runtime/plan/StepNames.h"
 
 using namespace mlir;
 using namespace zc;
@@ -74,7 +75,7 @@ struct AssignModel : ScheduledOp::ExternalModel<AssignModel, graph::AssignOp> {
 struct OutputModel : ScheduledOp::ExternalModel<OutputModel, graph::OutputOp> {
   Work getWork(Operation *) const { return Work::compute(Tier::device, 0); }
   std::optional<Step> getStep(Operation *op, StepContext &context) const {
-    return Step("store_output")
+    return Step(kStoreOutput)
         .input(cast<graph::OutputOp>(op).getValue())
         .set("output", Builder(op->getContext()).getI64IntegerAttr(context.numOutputs++));
   }

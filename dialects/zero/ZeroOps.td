@@ -99,19 +99,20 @@ class Zero_OpOnBucket<string mnemonic, list<string> methods = [], list<Trait> tr
 /// Bytes: a tensor, on the device, or a buffer.
 def Zero_Value : AnyTypeOf<[Graph_Tensor, Zero_BufferType], "a tensor or a buffer">;
 
-def Zero_MeshOp : Zero_Op<"mesh", [Symbol]> {
+def Zero_MeshOp : Zero_Op<"mesh"> {
   let summary = "the ranks, along named axes, outermost first";
   let description = [{
     Ranks count through the last axis first. Those with one coordinate on axis `node` are on one machine, `local` counts a node's
     data-parallel ranks; on an axis of kind `model` ranks share the work on the same samples. Names are words and distinct, sizes at
-    least 1, at most 8 axes and 65536 ranks (`mesh_c1`). It is named @mesh (`mesh_c2`). Created by zero-bucket, kept to the plan.
+    least 1, at most 8 axes and 65536 ranks (`mesh_c1`). It is the first operation of its module (`mesh_c2`). Created by zero-bucket, kept to the
+    plan.
 
     ```mlir
-    zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>, #zero.axis<"model" = 2, model>]
+    zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>, #zero.axis<"model" = 2, model>]
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, Zero_MeshAxisArray:$axes);
-  let assemblyFormat = "$sym_name `axes` `=` $axes attr-dict";
+  let arguments = (ins Zero_MeshAxisArray:$axes);
+  let assemblyFormat = "`axes` `=` $axes attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = "::zc::Mesh getMesh();";
 }

@@ -1,4 +1,5 @@
 #include "kernels/Views.h"
+#include "kernels/cpu/ElementShapes.h"
 #include "kernels/cpu/Shapes.h"
 
 #include <cmath>
@@ -51,7 +52,9 @@ static bool readDropRate(const KernelSpec &spec, AttentionShape &shape) {
   shape.dropoutId = spec.getInt("dropout_id", 0);
   shape.seed = spec.seed;
   shape.rank = spec.rank;
-  return shape.dropout >= 0 && shape.dropout < 1;
+  shape.part = numbersOfPart(spec);
+  const int64_t scores = std::max<int64_t>(1, shape.queries * shape.keys);
+  return shape.dropout >= 0 && shape.dropout < 1 && shape.part.run % scores == 0;
 }
 
 /// What becomes of scores.
@@ -86,7 +89,7 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, co
                          .that(types, "f32, bf16, f16 or f64 of one type, results and lse of the operands' shapes")
                          .that([&] { return !at.mask || readMask(spec.operands[*at.mask], shape); },
                                "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
-                         .that([&] { return readDropRate(spec, shape); }, "dropout in [0, 1)")
+                         .that([&] { return readDropRate(spec, shape); }, "dropout in [0, 1), of whole heads")
                          .that([&] { return readScores(spec, shape); }, "a window and a softcap of 0 or more")
                          .done());
   return shape;

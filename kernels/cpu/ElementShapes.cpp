@@ -67,25 +67,20 @@ Status checkActivation(const KernelSpec &spec, size_t inputs) {
       .done();
 }
 
-/// `at`: the operand that is the place of a part's first element, if the result is a part.
-static RandomShape randomShape(const KernelSpec &spec, const TensorType &result, size_t at) {
-  bool isPart = spec.numInputs > at;
-  return {result.numElements(),
-          spec.getInt("id", 0),
-          spec.seed,
-          spec.rank,
-          isPart ? spec.getInt("run", 0) : 0,
-          isPart ? spec.getInt("stride", 0) : 0};
+NumbersOfPart numbersOfPart(const KernelSpec &spec) {
+  const int64_t run = spec.getInt("run", 0);
+  if (run <= 0)
+    return {};
+  const uint64_t first = static_cast<uint64_t>(spec.modelRank) * static_cast<uint64_t>(run);
+  return {run, spec.getInt("stride", 0), static_cast<int64_t>(first)};
 }
 
-/// Is operand `at` there only with what belongs to it?
-static bool isPlace(const KernelSpec &spec, size_t at) {
-  return spec.numInputs == at || (spec.operands[at] == TensorType{DType::i64, {}} && spec.getInt("run", 0) > 0);
+static RandomShape randomShape(const KernelSpec &spec, const TensorType &result) {
+  return {result.numElements(), spec.getInt("id", 0), spec.seed, spec.rank, numbersOfPart(spec)};
 }
 
 /// `check` has counted; of operand 0 and `result`, a mask of their shape goes with both.
-static Result<DropoutShape> readDropped(const KernelSpec &spec, Check &check, size_t mask, size_t result,
-                                        size_t place) {
+static Result<DropoutShape> readDropped(const KernelSpec &spec, Check &check, size_t mask, size_t result) {
   double ratio = spec.getReal("ratio", 0.5);
   auto masked = [&] {
     const TensorType &x = spec.operands[0];
@@ -95,41 +90,35 @@ static Result<DropoutShape> readDropped(const KernelSpec &spec, Check &check, si
   ZC_RETURN_IF_ERROR(check.that(masked, "f32, bf16, f16 or f64 and a bool mask of its shape")
                          .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
                          .done());
-  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0], place), result};
+  return DropoutShape{spec.operands[0].dtype, ratio, randomShape(spec, spec.operands[0])};
 }
 
 Result<DropoutShape> readDropout(const KernelSpec &spec) {
   Check check(spec);
-  check.counts(1, 2, 2, 2).that([&] { return isPlace(spec, 1); }, "the place of a part as a scalar i64, and its run");
-  return readDropped(spec, check, /*mask=*/spec.numInputs + 1, /*result=*/spec.numInputs, /*place=*/1);
+  check.counts(1, 2);
+  return readDropped(spec, check, /*mask=*/2, /*result=*/1);
 }
 
 Result<DropoutShape> readDropoutMask(const KernelSpec &spec) {
-  const size_t result = spec.numInputs;
   const double ratio = spec.getReal("ratio", 0.5);
   ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(0, 1, 1, 1)
-                         .that([&] { return spec.operands[result].dtype == DType::boolean; }, "a bool mask")
-                         .that([&] { return isPlace(spec, 0); }, "the place of a part as a scalar i64, and its run")
+                         .counts(0, 1)
+                         .that([&] { return spec.operands[0].dtype == DType::boolean; }, "a bool mask")
                          .that([&] { return ratio >= 0 && ratio <= 1; }, "a ratio in [0, 1]")
                          .done());
-  return DropoutShape{DType::boolean, ratio, randomShape(spec, spec.operands[result], 0), result};
+  return DropoutShape{DType::boolean, ratio, randomShape(spec, spec.operands[0])};
 }
 
 Result<DropoutShape> readDropoutGrad(const KernelSpec &spec) {
   Check check(spec);
   check.counts(2, 1);
-  return readDropped(spec, check, /*mask=*/1, /*result=*/2, /*place=*/2);
+  return readDropped(spec, check, /*mask=*/1, /*result=*/2);
 }
 
 Result<RandomShape> readRandom(const KernelSpec &spec) {
-  size_t result = spec.numInputs;
-  ZC_RETURN_IF_ERROR(Check(spec)
-                         .counts(0, 1, 1, 1)
-                         .that([&] { return isFloat(spec.operands[result].dtype); }, "a float result")
-                         .that([&] { return isPlace(spec, 0); }, "the place of a part as a scalar i64, and its run")
-                         .done());
-  return randomShape(spec, spec.operands[result], 0);
+  ZC_RETURN_IF_ERROR(
+      Check(spec).counts(0, 1).that([&] { return isFloat(spec.operands[0].dtype); }, "a float result").done());
+  return randomShape(spec, spec.operands[0]);
 }
 
 } // namespace zc::cpu

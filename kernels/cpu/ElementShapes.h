@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/Support.h"
+#include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
 
@@ -24,26 +25,28 @@ Status checkCast(const KernelSpec &spec);
 /// `inputs` operands and a result, floats of one type and shape.
 Status checkActivation(const KernelSpec &spec, size_t inputs);
 
+/// Of `run` and `stride`, which a rank's part of a tensor has, whatever a plan says there.
+NumbersOfPart numbersOfPart(const KernelSpec &spec);
+
 /// What random numbers are drawn with.
 struct RandomShape {
   int64_t n, id;
   uint64_t seed;
   int rank;
-  int64_t run, stride; ///< of a part of a tensor, as of formula::NumbersOfPart; 0: it is whole
+  NumbersOfPart part;
 };
 struct DropoutShape {
   DType dtype;
   double ratio;
   RandomShape numbers;
-  size_t result; ///< the operand behind the inputs
 };
-/// x, of a part the place of its first element (a scalar i64), then result and mask.
+/// x, result, mask.
 Result<DropoutShape> readDropout(const KernelSpec &spec);
-/// The mask alone; of a part the place of its first element before it. `dtype` is bool.
+/// The mask alone. `dtype` is bool.
 Result<DropoutShape> readDropoutMask(const KernelSpec &spec);
 /// Gradient, mask, result.
 Result<DropoutShape> readDropoutGrad(const KernelSpec &spec);
-/// Of a part the place of its first element, then the result.
+/// The result.
 Result<RandomShape> readRandom(const KernelSpec &spec);
 
 } // namespace zc::cpu

@@ -8,6 +8,8 @@
 #include "kernels/cpu/Support.h"
 #include "kernels/formula/Order.h"
 
+#include <cstring>
+
 namespace zc::cpu {
 
 /// Index in [-n, n) to [0, n); -1 if outside.
@@ -23,6 +25,11 @@ struct ScatterElementsShape {
   int64_t n, axisStride;
 };
 Result<ScatterElementsShape> readScatterElements(const KernelSpec &spec);
+/// Of both scatters: the result begins as operand 0, which it may lie over.
+inline void copyData(const KernelSpec &spec, void *const *operands) {
+  if (int64_t bytes = spec.operands[0].numBytes())
+    std::memmove(operands[3], operands[0], static_cast<size_t>(bytes));
+}
 
 /// Operands: data, indices, updates, result: `tuples` of bounds.size() indices, each of a slice of `inner` elements.
 struct ScatterNdShape {

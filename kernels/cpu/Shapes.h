@@ -8,6 +8,7 @@
 #include "kernels/Quantized.h"
 #include "kernels/cpu/Support.h"
 #include "kernels/formula/Optimizer.h"
+#include "kernels/formula/Philox.h"
 
 namespace zc::cpu {
 
@@ -69,7 +70,13 @@ struct AttentionShape {
   int64_t dropoutId;
   uint64_t seed;
   int rank;
+  NumbersOfPart part; ///< of the probabilities, [batch, heads, queries, keys], in whole heads
 
+  /// Is lse so large that fp32 has it roughly? Beside a mask of -1e9, which hides a row as a whole, the logarithm of
+  /// the row's sum is lost, and each key has a weight of 1. The gradient sums such a row's weights again, and divides.
+  static ZC_HD bool isRough(double lse) { return lse < -512 || lse > 512; }
+  /// Whose number dropout draws for the first key of a row of [batch, heads, queries].
+  ZC_HD int64_t firstNumber(int64_t row) const { return part.placeOf(row * keys); }
   /// Of a query's own key it is so far to the first one that it sees, and past the last one, wherever keys end.
   ZC_HD int64_t firstSeen() const { return window == 0 ? -queries - keys : 1 - window; }
   ZC_HD int64_t endOfSeen() const { return causal ? 1 : window == 0 ? queries + keys : window; }

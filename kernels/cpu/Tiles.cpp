@@ -100,6 +100,7 @@ AttentionGradPieces::AttentionGradPieces(const AttentionShape &s)
   scores = places.take(rows, columns);
   slopes = places.take(rows, columns);
   deltas = places.take(rows);
+  normals = places.take(rows);
   staging = places.take(kTileColumns, std::max(depth, valueDepth));
   factorStride = dropoutWidth(s, columns);
   factors = places.take(2, factorStride);

@@ -126,7 +126,7 @@ struct AttentionPieces {
 struct AttentionGradPieces {
   int64_t depth, valueDepth, columns;
   int64_t keysTransposed, valuesTransposed, keyPanels, dKeys, dValues;
-  int64_t queries, queryPanels, grads, gradPanels, dQueries, scores, slopes, deltas, staging;
+  int64_t queries, queryPanels, grads, gradPanels, dQueries, scores, slopes, deltas, normals, staging;
   int64_t factors, factorStride; ///< of two rows, and so
   int64_t growth, growthStride;  ///< what scores grow by under a softcap
   int64_t floats;

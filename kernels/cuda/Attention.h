@@ -67,21 +67,29 @@ template <typename T> struct AttentionBody {
   }
 };
 
-/// What both bodies of the gradient read. With P = exp(scores - lse), delta = rowsum(grad * output): dS = P (grad V^T -
+/// What both bodies of the gradient read. With P = exp(scores - lse), over their sum where lse is rough, delta =
+/// rowsum(grad * output): dS = P (grad V^T -
 /// delta) scale, with a softcap times what scores grow by; dQ = dS K; dK = dS^T Q; dV = P^T grad.
 template <typename T> struct AttentionGradients {
   using A = Score<T>;
   AttentionPlaces<T> a;
   HeadRows<const T> grad, q, k, v;
   const void *lse;
-  A *deltas; ///< of all rows
+  A *deltas;  ///< of all rows
+  A *weights; ///< of all rows: the sum of them where lse is rough
 
-  /// P of query `row` (i of its head) and key j, from their product.
-  ZC_HD A weight(int64_t head, int64_t row, int64_t i, int64_t j, A product) const {
+  ZC_HD bool isRough(int64_t row) const { return cpu::AttentionShape::isRough(static_cast<const A *>(lse)[row]); }
+  /// e^(score - lse) of query `row` (i of its head) and key j, from their product.
+  ZC_HD A power(int64_t head, int64_t row, int64_t i, int64_t j, A product) const {
     A sum = static_cast<const A *>(lse)[row];
     if (sum == a.lowest() || a.isHidden(i, j))
       return 0;
     return std::exp(a.score(product) + a.added(head, i, j) - sum);
+  }
+  /// P.
+  ZC_HD A weight(int64_t head, int64_t row, int64_t i, int64_t j, A product) const {
+    const A p = power(head, row, i, j, product);
+    return p != 0 && isRough(row) ? p / weights[row] : p;
   }
   /// Of a product of the result's gradient and a value. Of a query and its key it is times `scale`, and what their
   /// score grows by.
@@ -115,6 +123,17 @@ template <typename T> struct QueryGradBody {
       block.once([&] { g.deltas[row + r] = deltas[r]; });
     }
     const T *keys = g.k.at(keyHead, s.keyHeads, 0), *keyValues = g.v.at(keyHead, s.keyHeads, 0);
+    for (int r = 0; r < tile.count; ++r) {
+      if (!g.isRough(row + r))
+        continue;
+      const A sum = block.template reduce<AddOf>(s.keys, A(0), [&](int64_t j) {
+        A product[kTile];
+        g.a.multiply(queries + r * g.q.row, g.q.row, 1, keys + j * g.k.row, s.depth, product);
+        return g.power(tile.head, row + r, tile.first + r, j, product[0]);
+      });
+      block.once([&] { g.weights[row + r] = sum; });
+    }
+    block.sync();
     block.forEach(s.keys, [&](int64_t j) {
       A products[kTile], values[kTile];
       g.a.multiply(queries, g.q.row, tile.count, keys + j * g.k.row, s.depth, products);
@@ -255,7 +274,7 @@ void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTen
     if (isOnTensorCores(s))
       return launchCoreAttentionGrad<T>(s, t, operands, launch);
   const AttentionTiles tiles(s);
-  Score<T> *scores = g.deltas + tiles.rows;
+  Score<T> *scores = g.weights + tiles.rows;
   overTiles(launch, tiles.queryTiles, tiles.queriesAtOnce,
             QueryGradBody<T>{g, {t.output, operands}, {t.dQuery, operands}, scores, 0});
   overTiles(launch, tiles.keyTiles, tiles.keysAtOnce,
@@ -280,7 +299,8 @@ template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpe
                                     {t.key, operands},
                                     {t.value, operands},
                                     operands[5],
-                                    static_cast<Score<T> *>(launch.workspace())};
+                                    static_cast<Score<T> *>(launch.workspace()),
+                                    static_cast<Score<T> *>(launch.workspace()) + AttentionTiles(s).rows};
       launchGradients(g, t, operands, launch);
     });
   });

@@ -68,6 +68,12 @@ template <typename T, CoreForm kForm> struct CoreScores {
   ZC_HD int64_t maskOf(int64_t sample, int64_t head) const {
     return kMasked ? sample * maskStrides[0] + head * maskStrides[1] : 0;
   }
+  /// A number is no infinity then: rows of nothing but the lowest are averages.
+  static ZC_HD float asPower(float natural) {
+    constexpr float kLowest = -3.2e38f; // which times ln 2 and log2 e is itself, as 3e38 is not
+    const float power = static_cast<float>(kLog2E) * natural;
+    return power < kLowest && natural > lowest() ? kLowest : power;
+  }
   /// What is added to the score, as a power of two. Without branches, so that masks are on their way together. Of
   /// queries that are not there it is any number: whoever asks adds none of theirs.
   ZC_HD float added(int64_t maskAt, int i, int j) const {
@@ -79,8 +85,8 @@ template <typename T, CoreForm kForm> struct CoreScores {
       if (maskType == DType::boolean)
         sum = static_cast<const uint8_t *>(mask)[at] ? 0 : lowest();
       else
-        sum = static_cast<float>(kLog2E) *
-              (maskType == DType::f32 ? static_cast<const float *>(mask)[at] : load(static_cast<const T *>(mask)[at]));
+        sum = asPower(maskType == DType::f32 ? static_cast<const float *>(mask)[at]
+                                             : load(static_cast<const T *>(mask)[at]));
     }
     return isHidden ? lowest() : sum;
   }
@@ -88,10 +94,12 @@ template <typename T, CoreForm kForm> struct CoreScores {
   ZC_HD bool drops() const { return kGeneral && dropout.isThere(); }
   /// What dropout draws from in a step.
   ZC_HD Words drawn(const Frame &frame) const { return kGeneral ? dropout.drawn(frame) : Words{}; }
-  /// Where the number that it draws for a query and a key stands among those of all heads.
-  ZC_HD int64_t place(int64_t sample, int head, int query, int key) const {
-    return ((sample * heads + head) * queries + query) * keys + key;
+  /// Where the numbers that it draws for a head stand among those of all heads: of a query and a key `place` further
+  /// on.
+  ZC_HD int64_t firstNumber(int64_t sample, int head) const {
+    return dropout.firstNumber((sample * heads + head) * queries * keys);
   }
+  ZC_HD int64_t place(int query, int key) const { return int64_t{query} * keys + key; }
   /// Drops of a warp's sums, of queries from `query` and keys from `key` on.
   template <int D, typename Warp>
   ZC_HD void drop(const Warp &warp, const Words &numbers, int64_t sample, int head, int query, int key,
@@ -99,8 +107,9 @@ template <typename T, CoreForm kForm> struct CoreScores {
     if (!drops())
       return;
     CoreKept<Warp> kept;
+    const int64_t first = firstNumber(sample, head);
     dropout.template draw<D>(
-        warp, numbers, [&](int row, int other) { return place(sample, head, query + row, key + other); }, kept);
+        warp, numbers, [&](int row, int other) { return first + place(query + row, key + other); }, kept);
     dropout.template apply<D>(warp, kept, sums);
   }
 };

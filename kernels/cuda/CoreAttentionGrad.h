@@ -87,7 +87,7 @@ private:
         const int64_t row = own.row() + i;
         const float lowest = g.scores.lowest(), sum = i < own.count ? g.lse[row] : lowest;
         // Rows that see nothing weigh nothing.
-        const float exponent = sum == lowest ? lowest : -static_cast<float>(kLog2E) * sum;
+        const float exponent = sum == lowest ? lowest : -CoreScores<T, kForm>::asPower(sum);
         state.exponent[tall].of[at][lower] = exponent;
         if (lane % 4 == 0 && i < own.count) {
           g.deltas[row] = state.delta[tall].of[at][lower];
@@ -254,7 +254,8 @@ private:
         weigh();
       multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
       if (g.scores.drops()) {
-        auto place = [&](int down, int other) { return g.scores.place(sample, at.head, first + other, key + down); };
+        const int64_t ofHead = g.scores.firstNumber(sample, at.head);
+        auto place = [&](int down, int other) { return ofHead + g.scores.place(first + other, key + down); };
         g.scores.dropout.template draw<D>(warp, numbers, place, kept);
         g.scores.dropout.template apply<D>(warp, kept, slopes);
       }

@@ -49,7 +49,7 @@ template <typename T> struct ArgMaxBody {
   bool smallest, last;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t line, const Frame &) const {
     const T *from = x + lineBegin(line, n, inner);
-    auto keyOf = [&](int64_t i) { return orderKey(load(from[i * inner]), smallest); };
+    auto keyOf = [&](int64_t i) { return extremeKey(load(from[i * inner]), smallest); };
     uint64_t top = block.template reduce<MaxOf>(n, uint64_t{0}, keyOf);
     int64_t at = last ? block.template reduce<MaxOf>(n, int64_t{0}, [&](int64_t i) { return keyOf(i) == top ? i : 0; })
                       : block.template reduce<MinOf>(n, n, [&](int64_t i) { return keyOf(i) == top ? i : n; });

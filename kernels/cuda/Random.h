@@ -13,23 +13,18 @@ namespace zc::cuda {
 ZC_HD Words keyOf(const cpu::RandomShape &shape, const Frame &frame) {
   return randomKey(shape.id, frame.context->step, frame.context->micro, shape.rank, shape.seed);
 }
-ZC_HD NumbersOfPart numbersOf(const cpu::RandomShape &shape, const int64_t *place) {
-  return shape.run == 0 ? NumbersOfPart{} : NumbersOfPart{shape.run, shape.stride, *place};
-}
 
 /// What dropout draws: fn(element, is it kept?) for those of part `index`, four a block of the generator.
 struct DropoutDraw {
-  const int64_t *place; ///< of a part of a tensor, where its first element is
   cpu::RandomShape s;
   uint64_t threshold; ///< dropped where word < threshold
   ZC_CALLS_ANY template <typename Block, typename Fn>
   ZC_HD void forEach(Block &block, int64_t index, const Frame &frame, Fn fn) const {
     Part part(index, s.n);
     Words key = keyOf(s, frame);
-    NumbersOfPart numbers = numbersOf(s, place);
     block.forEach((part.count + 3) / 4, [&](int64_t quad) {
       int64_t first = part.first + quad * 4;
-      Words words = randomWords(key, numbers, first);
+      Words words = randomWords(key, s.part, first);
       for (int64_t i = 0; i < 4 && first + i < s.n; ++i)
         fn(first + i, words[i] >= threshold);
     });
@@ -72,16 +67,13 @@ template <typename T> struct DropoutGradBody {
 };
 template <typename T> struct RandomBody {
   T *y;
-  const int64_t *place;
   cpu::RandomShape s;
   bool normal;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     Part part(index, s.n);
     Words key = keyOf(s, frame);
-    NumbersOfPart numbers = numbersOf(s, place);
-    block.forEach(part.count, [&](int64_t i) {
-      y[part.first + i] = randomNumber<T>(key, numbers.placeOf(part.first + i), normal);
-    });
+    block.forEach(part.count,
+                  [&](int64_t i) { y[part.first + i] = randomNumber<T>(key, s.part.placeOf(part.first + i), normal); });
   }
 };
 
@@ -93,9 +85,9 @@ template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spe
     return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
       overElements(launch, s.numbers.n,
                    DropoutBody<T>{static_cast<const T *>(operands[0]),
-                                  static_cast<T *>(operands[s.result]),
-                                  static_cast<Bool *>(operands[s.result + 1]),
-                                  {static_cast<const int64_t *>(operands[1]), s.numbers, dropoutThreshold(s.ratio)},
+                                  static_cast<T *>(operands[1]),
+                                  static_cast<Bool *>(operands[2]),
+                                  {s.numbers, dropoutThreshold(s.ratio)},
                                   static_cast<Compute<T>>(1 / (1 - s.ratio))});
     });
   });
@@ -106,8 +98,7 @@ template <typename Target> Prepared<Target> prepareDropoutMask(const KernelSpec 
   ZC_RETURN_IF_ERROR(read.status());
   return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
     overElements(launch, s.numbers.n,
-                 DropoutMaskBody{static_cast<Bool *>(operands[s.result]),
-                                 {static_cast<const int64_t *>(operands[0]), s.numbers, dropoutThreshold(s.ratio)}});
+                 DropoutMaskBody{static_cast<Bool *>(operands[0]), {s.numbers, dropoutThreshold(s.ratio)}});
   });
 }
 
@@ -128,15 +119,12 @@ template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec 
 template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec) {
   Result<cpu::RandomShape> read = cpu::readRandom(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(spec.operands[spec.numInputs].dtype, [&](auto tag) {
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     bool normal = spec.getInt("normal", 0) != 0;
-    return launching<Target>(spec,
-                             [s = *read, normal, result = spec.numInputs](void *const *operands, const auto &launch) {
-                               overElements(launch, s.n,
-                                            RandomBody<T>{static_cast<T *>(operands[result]),
-                                                          static_cast<const int64_t *>(operands[0]), s, normal});
-                             });
+    return launching<Target>(spec, [s = *read, normal](void *const *operands, const auto &launch) {
+      overElements(launch, s.n, RandomBody<T>{static_cast<T *>(operands[0]), s, normal});
+    });
   });
 }
 

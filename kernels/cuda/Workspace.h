@@ -118,8 +118,9 @@ struct AttentionTiles {
   explicit AttentionTiles(const cpu::AttentionShape &s);
   int64_t bytes() const { return Space::times(size, queriesAtOnce, queryScores); }
   int64_t gradBytes() const {
-    return Space::times(size, Space::sum(rows, std::max(Space::times(queriesAtOnce, queryScores),
-                                                        Space::times(keysAtOnce, keyScores))));
+    return Space::times(
+        size, Space::sum(rows, rows,
+                         std::max(Space::times(queriesAtOnce, queryScores), Space::times(keysAtOnce, keyScores))));
   }
 };
 

@@ -57,7 +57,7 @@ template <typename P> ZC_HD void updateOne(UpdateRule rule, const OptimizerStep<
   P g = gradient * s.factor;
   if (rule == UpdateRule::adamw)
     p *= s.shrink;
-  else
+  else if (s.decay != 0) // of a parameter that is infinite it would be NaN
     g = std::fma(s.decay, p, g);
   if (rule == UpdateRule::sgd || rule == UpdateRule::momentum) {
     if (rule == UpdateRule::momentum)

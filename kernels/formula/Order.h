@@ -25,6 +25,12 @@ template <typename C> ZC_HD uint64_t orderKey(C x) {
 /// The same where the smallest comes first, and NaN last.
 template <typename C> ZC_HD uint64_t orderKey(C x, bool smallest) { return smallest ? ~orderKey(x) : orderKey(x); }
 
+/// The largest (or smallest) of some numbers has the largest of these: NaN wins, as torch's argmin has it too.
+template <typename C> ZC_HD uint64_t extremeKey(C x, bool smallest) {
+  const bool isNan = std::is_floating_point_v<C> && x != x;
+  return isNan ? ~uint64_t{0} : orderKey(x, smallest);
+}
+
 /// What scatter_elements and scatter_nd do to an element.
 enum class Reduction : uint8_t { none, add, mul, min, max };
 

@@ -20,6 +20,11 @@ public:
       : FrontEndGraph(nameOf(attention.shape, attention.pass), attention.shape.dtype), attention(attention) {}
 
   Status prepare() {
+    // What the front end refuses of windows without an end to the right it does not of those with one.
+    const auto version = fe::detail::get_backend_version();
+    const cpu::AttentionShape &s = attention.shape;
+    if (s.window != 0 && !s.causal && (version < 91002 || (version == 91400 && s.keys > 1024)))
+      return cudnnRefusal("compute windows to both sides", "version " + std::to_string(version) + " has defects there");
     attention.pass == AttentionPass::forward ? addForward() : addGradient();
     return build({fe::HeurMode_t::A}, {}, std::numeric_limits<int64_t>::max());
   }

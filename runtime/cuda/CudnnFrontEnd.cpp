@@ -162,6 +162,9 @@ Status FrontEndGraph::build(const std::vector<fe::HeurMode_t> &heuristics, std::
 Status FrontEndGraph::choose(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
                              int64_t mostBytes) {
   cudnnHandle_t of = handle ? handle->handle : nullptr;
+  std::unique_lock<std::mutex> lock; // graphs of attention and of convolutions are built by others at once
+  if (handle)
+    lock = std::unique_lock<std::mutex>(handle->mutex);
   ZC_RETURN_IF_ERROR(statusOf(graph.validate()));
   ZC_RETURN_IF_ERROR(statusOf(of ? graph.build_operation_graph(of) : graph.build_operation_graph()));
   ZC_RETURN_IF_ERROR(statusOf(graph.create_execution_plans(heuristics)));

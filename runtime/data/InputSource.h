@@ -1,6 +1,7 @@
 //===- InputSource.h - the data of a run ----------------------------------------===//
 #pragma once
 
+#include "runtime/base/IndexRange.h"
 #include "runtime/base/Status.h"
 #include "runtime/base/Tensor.h"
 #include "runtime/data/Integers.h"

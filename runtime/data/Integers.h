@@ -28,22 +28,6 @@ struct Integers {
 /// Nothing where `type` is none of integers; bool is 0 and 1.
 std::optional<Integers> integersOf(std::shared_ptr<io::File> file, int64_t offset, const TensorType &type);
 
-/// What a plan takes for the elements of a graph input that it uses as indices or labels.
-struct IndexRange {
-  int64_t lowest = 0, limit = 0;  ///< elements are in [lowest, limit); limit 0: not known
-  std::optional<int64_t> ignored; ///< labels that do not count
-  bool isLabel = false;
-
-  bool isKnown() const { return limit > 0; }
-  bool holds(int64_t value) const { return (value >= lowest && value < limit) || value == ignored; }
-  /// The first of `n` values that is not in it, or -1.
-  int64_t firstOutside(const int64_t *values, int64_t n) const;
-  /// Both are meant.
-  void meet(const IndexRange &other);
-  /// "is not below the 50257 classes", "is negative"; of a value that is not in it.
-  std::string complaint(int64_t value) const;
-};
-
 /// How long data are checked before the first step.
 struct Patience {
   double seconds = 60;

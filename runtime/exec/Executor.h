@@ -14,18 +14,19 @@
 #pragma once
 
 #include "kernels/Kernel.h"
+#include "runtime/base/Names.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Link.h"
 #include "runtime/device/Nvme.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/plan/plan.pb.h"
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 namespace zc {
@@ -53,9 +54,8 @@ public:
 
 /// `fake`: streams of a device made of threads (runtime/device/Fake.h). `cuda`: a GPU's; `cudaSync`: one stream, which
 /// is empty before the next step is issued, so that errors are those of a step.
-enum class DeviceKind : uint8_t { sync, cpu, fake, cuda, cudaSync };
-/// "sync", "cpu", "fake", "cuda", "cuda-sync".
-std::optional<DeviceKind> deviceFromName(std::string_view name);
+enum class DeviceKind : uint8_t { cpu, cuda, cudaSync, fake, sync };
+constexpr std::array<const char *, 5> namesOf(DeviceKind) { return {"cpu", "cuda", "cuda-sync", "fake", "sync"}; }
 constexpr bool isCuda(DeviceKind device) { return device == DeviceKind::cuda || device == DeviceKind::cudaSync; }
 
 struct ExecutorOptions {

@@ -4,6 +4,7 @@
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/plan/Collectives.h"
+#include "runtime/plan/StepNames.h"
 #include "runtime/plan/Walk.h"
 
 #include <map>
@@ -74,7 +75,7 @@ static bool writesMetric(const planpb::Plan &plan, const planpb::Step &step) {
 
 /// Of a plan without metrics the host reads what it hands over.
 static bool isReadByHost(const planpb::Plan &plan, const planpb::Step &step) {
-  return writesMetric(plan, step) || plan.strings(static_cast<int>(step.kernel())) == "store_output";
+  return writesMetric(plan, step) || plan.strings(static_cast<int>(step.kernel())) == kStoreOutput;
 }
 
 void PreparedPlan::findMetricWriters() {
@@ -154,6 +155,7 @@ KernelSpec PreparedPlan::specOf(const planpb::Step &step, const RankParts &parts
   spec.inPlace = aliases.inPlace(step);
   spec.threads = parts.options.threads;
   spec.rank = mesh.indexOf(mesh.dataAxes(), parts.communicator.rank());
+  spec.modelRank = mesh.indexOf(mesh.modelAxes(), parts.communicator.rank());
   spec.seed = parts.options.seed.value_or(plan.seed());
   spec.products = parts.options.products.get();
   return spec;

@@ -1,6 +1,7 @@
 #include "runtime/exec/SpecialKernels.h"
 
 #include "runtime/comm/Staging.h"
+#include "runtime/plan/StepNames.h"
 
 namespace zc {
 
@@ -153,8 +154,8 @@ constexpr SpecialKernel kSpecialKernels[] = {
     {"all_to_all", [](const SpecialParts &p) { return Made(std::make_unique<AllToAllKernel>(p, p.members())); }},
     {"reduce_scatter", makeSum<ReduceScatterKernel>},
     {"all_reduce", makeSum<AllReduceKernel>},
-    {"load_input", [](const SpecialParts &p) { return Made(std::make_unique<LoadInputKernel>(p)); }},
-    {"store_output", [](const SpecialParts &p) { return Made(std::make_unique<StoreOutputKernel>(p)); }},
+    {kLoadInput, [](const SpecialParts &p) { return Made(std::make_unique<LoadInputKernel>(p)); }},
+    {kStoreOutput, [](const SpecialParts &p) { return Made(std::make_unique<StoreOutputKernel>(p)); }},
 };
 
 const SpecialKernel *findSpecial(std::string_view name) {

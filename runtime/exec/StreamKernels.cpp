@@ -2,6 +2,7 @@
 
 #include "runtime/base/Failpoint.h"
 #include "runtime/device/Caught.h"
+#include "runtime/plan/StepNames.h"
 
 namespace zc {
 
@@ -219,7 +220,7 @@ Result<std::unique_ptr<DeviceKernel>> StreamKernels::makeOne(const KernelSpec &s
     return std::unique_ptr<DeviceKernel>(std::make_unique<StreamCopy>(bytes, spec.name == "h2d" ? toDevice : toHost));
   if (!special)
     return device.prepare(spec, number);
-  if (spec.name != "load_input" && spec.name != "store_output")
+  if (spec.name != kLoadInput && spec.name != kStoreOutput)
     return makeCollective(spec, std::move(special), number);
   auto pin = [&](void *&piece) -> Status {
     Result<void *> pinned = device.allocatePinned(bytes);
@@ -227,7 +228,7 @@ Result<std::unique_ptr<DeviceKernel>> StreamKernels::makeOne(const KernelSpec &s
     piece = *pinned;
     return {};
   };
-  if (spec.name == "load_input") {
+  if (spec.name == kLoadInput) {
     InputCopy::Pieces pieces{};
     for (void *&piece : pieces)
       ZC_RETURN_IF_ERROR(pin(piece));

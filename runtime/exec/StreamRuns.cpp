@@ -1,4 +1,5 @@
 #include "runtime/exec/StreamRuns.h"
+#include "runtime/plan/StepNames.h"
 
 #include <algorithm>
 #include <array>
@@ -37,7 +38,7 @@ std::vector<PreparedWait> lastInputs(const PreparedPlan &prepared) {
     const std::vector<const PreparedStep *> &steps = prepared.queues[0][queue];
     auto isInput = [&](const PreparedStep *step) {
       const planpb::Step &source = prepared.plan.micro().steps(static_cast<int>(step->index));
-      return prepared.plan.strings(static_cast<int>(source.kernel())) == "load_input";
+      return prepared.plan.strings(static_cast<int>(source.kernel())) == kLoadInput;
     };
     auto last = std::find_if(steps.rbegin(), steps.rend(), isInput);
     if (isStreamQueue(static_cast<planpb::Queue>(queue)) && last != steps.rend())

@@ -28,7 +28,7 @@
 namespace zc {
 
 /// Version of the container and of the message in it; `Plan.format`.
-constexpr uint32_t kPlanFormat = 7;
+constexpr uint32_t kPlanFormat = 8;
 
 /// Unwraps and parses; does not verify (verifyPlan does).
 /// Errors: missing or not a regular file (bad input), another magic, version or endianness (mismatch), anything

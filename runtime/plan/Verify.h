@@ -33,6 +33,7 @@
 //   slice_c3     inside its arena; on host and nvme with the bytes up to the next multiple of 4096
 //   slice_c4     a persistent slice shares no byte with any other slice
 //   input_c1     type in range
+//   input_c3     a range holds something
 //   parameter_c1 type in range, known role
 //   parameter_c2 initial value is there and has the bytes of the type, of the whole's where it is cut; its file is a
 //                relative path without ".."

@@ -3,6 +3,7 @@
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"
+#include "runtime/plan/StepNames.h"
 #include "runtime/plan/Tiers.h"
 
 #include <algorithm>
@@ -108,9 +109,9 @@ private:
 };
 
 const std::map<std::string, StepVerifier::Check> StepVerifier::kSpecial = {
-    {"load_input", &StepVerifier::verifyLoadInput}, {"store_output", &StepVerifier::verifyStoreOutput},
-    {"h2d", &StepVerifier::verifyTierCopy},         {"d2h", &StepVerifier::verifyTierCopy},
-    {"nvme_read", &StepVerifier::verifyTierCopy},   {"nvme_write", &StepVerifier::verifyTierCopy},
+    {kLoadInput, &StepVerifier::verifyLoadInput}, {kStoreOutput, &StepVerifier::verifyStoreOutput},
+    {"h2d", &StepVerifier::verifyTierCopy},       {"d2h", &StepVerifier::verifyTierCopy},
+    {"nvme_read", &StepVerifier::verifyTierCopy}, {"nvme_write", &StepVerifier::verifyTierCopy},
 };
 
 Status StepVerifier::verifyNames(const planpb::Step &step) {
@@ -242,7 +243,7 @@ Status StepVerifier::verifyTiers(const planpb::Step &step) {
   const std::string &kernel = plan.strings(static_cast<int>(step.kernel()));
   bool isCopyQueue =
       step.queue() != planpb::COMPUTE && step.queue() != planpb::COMM && step.queue() != planpb::HOST_COMPUTE;
-  bool isInput = step.queue() == planpb::H2D && kernel == "load_input";
+  bool isInput = step.queue() == planpb::H2D && kernel == kLoadInput;
   if (isCopyQueue && !isInput && !findTierCopy(kernel))
     return fail(543, "tier_c2", "is on a queue that only copies between tiers");
   return {};

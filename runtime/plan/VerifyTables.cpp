@@ -266,9 +266,13 @@ Status verifyTables(const planpb::Plan &plan) {
   for (const planpb::Slice &slice : plan.slices())
     ZC_RETURN_IF_ERROR(verifySlice(plan, slice));
   ZC_RETURN_IF_ERROR(verifyPersistence(plan));
-  for (const planpb::Input &input : plan.inputs()) // input_c1
-    if (!inRange(input.type(), plan.types_size()))
+  for (const planpb::Input &input : plan.inputs()) {
+    if (!inRange(input.type(), plan.types_size())) // input_c1
       return violation(482, "input_c1", "input \"" + input.name() + "\" has type " + str(input.type()), input.name());
+    const planpb::IndexRange &range = input.range();
+    if (input.has_range() && (range.limit() <= 0 || range.lowest() >= range.limit())) // input_c3
+      return violation(571, "input_c3", "input \"" + input.name() + "\" has no element that it may hold", input.name());
+  }
   ZC_RETURN_IF_ERROR(verifyOutputs(plan));
   if (plan.forward_only())
     return {};

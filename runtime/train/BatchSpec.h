@@ -6,7 +6,7 @@
 
 namespace zc::train {
 
-/// Token ids are bounded by the rows of the table that input_ids is looked up in.
+/// Of a plan that was verified.
 data::BatchSpec batchOf(const planpb::Plan &plan);
 
 } // namespace zc::train

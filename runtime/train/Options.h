@@ -22,18 +22,18 @@ struct JobOptions {
   std::string plan;  ///< file
   int worldSize = 0; ///< -n; 0: as the plan says
   data::DataOptions data;
-  int64_t steps = 0;            ///< 0: see RunOptions, EvalOptions
-  std::optional<uint64_t> seed; ///< of shuffling and of the plan's random numbers; absent: the plan's
-  std::string out;              ///< folder
-  std::string weights;          ///< safetensors, or a checkpoint's or a run's folder; empty: the model's
-  std::string device;           ///< empty: what the plan was compiled for
-  bool graphs = true;           ///< on a device with streams, as ExecutorOptions
-  int threads = 0;              ///< per rank; 0: cores / world size
-  std::string products;         ///< a table of products, or "none"; empty: the default file, if there is one
-  NvmeOptions nvme;             ///< where the NVMe tier goes
-  bool reserve = false;         ///< the arenas' memory is taken before the first step
-  LinkRates links{};            ///< to slow down transfers between tiers (ZERO_LINK)
-  double watchdog = 300;        ///< seconds a rank may stay in one collective, or wait for one file; 0: for ever
+  int64_t steps = 0;                ///< 0: see RunOptions, EvalOptions
+  std::optional<uint64_t> seed;     ///< of shuffling and of the plan's random numbers; absent: the plan's
+  std::string out;                  ///< folder
+  std::string weights;              ///< safetensors, or a checkpoint's or a run's folder; empty: the model's
+  std::optional<DeviceKind> device; ///< absent: what the plan was compiled for
+  bool graphs = true;               ///< on a device with streams, as ExecutorOptions
+  int threads = 0;                  ///< per rank; 0: cores / world size
+  std::string products;             ///< a table of products, or "none"; empty: the default file, if there is one
+  NvmeOptions nvme;                 ///< where the NVMe tier goes
+  bool reserve = false;             ///< the arenas' memory is taken before the first step
+  LinkRates links{};                ///< to slow down transfers between tiers (ZERO_LINK)
+  double watchdog = 300;            ///< seconds a rank may stay in one collective, or wait for one file; 0: for ever
 };
 
 /// The flags of `zero-run PLAN` (docs/cli.md), without a plan's own settings. `out` empty: runs/<model's name>. `steps`

@@ -88,17 +88,11 @@ static Status checkTiers(const planpb::Plan &plan, DeviceKind device, const Nvme
 }
 
 Status Session::chooseDevice() {
-  const bool isPlanned = job.device.empty();
-  const std::string name = isPlanned ? nameOf(static_cast<Target>(plan.target())) : job.device;
-  auto kind = deviceFromName(name);
-  if (!kind)
-    return makeError(Code::usage, 940, "there is no device \"" + name + "\"", "--device",
-                     "one of cpu, cuda, cuda-sync, fake, sync");
-  device = *kind;
+  device = job.device.value_or(plan.target() == planpb::CUDA ? DeviceKind::cuda : DeviceKind::cpu);
   Status there = isCuda(device) ? checkCuda() : Status();
   if (!ranks.isWhole())
     return {}; // ranks elsewhere may have one: all hear of it when they open their devices (agreeOnDevices)
-  if (!there.ok() && isPlanned) {
+  if (!there.ok() && !job.device) {
     there.error().where = job.plan;
     there.error().note = "the plan is for cuda";
     there.error().help = "--device cpu gives the same results on this machine, slowly";

@@ -109,7 +109,7 @@ def traffic(stage, optimizer, param, after):
 
 
 STEP = re.compile(r'plan\.step "(\w+)" queue = (\w+) .* waits = \[(.*?)\](?: \{(publishes)?)?')
-WAIT = re.compile(r"#plan\.wait<@(\w+) (\w+) (\d+) ago (\d+)>")
+WAIT = re.compile(r"#plan\.wait<(\w+) (\w+) (\d+) ago (\d+)>")
 
 
 class Waits:
@@ -119,8 +119,8 @@ class Waits:
         section, self.steps = None, {"micro": [], "update": []}  # kernel, queue, place on it, waits
         self.publishing, counts = [], collections.Counter()  # places in the update
         for line in suite.tool("zero-translate", "--plan-to-mlir", plan).splitlines():
-            if "plan.section @" in line:
-                section = line.split("@")[1].split()[0]
+            if "plan.section " in line:
+                section = line.split("plan.section ")[1].split()[0]
             found = STEP.search(line)
             if found:
                 kernel, queue, waits, publishes = found.groups()

@@ -18,8 +18,8 @@ def sections(plan):
     """Kernels of the micro-step and of the update, in plan order."""
     found, section = {"micro": [], "update": []}, None
     for line in suite.tool("zero-translate", "--plan-to-mlir", plan).splitlines():
-        if "plan.section @" in line:
-            section = line.split("@")[1].split()[0]
+        if "plan.section " in line:
+            section = line.split("plan.section ")[1].split()[0]
         elif step := re.search(r'plan\.step "(\w+)"', line):
             found[section].append(step[1])
     return found

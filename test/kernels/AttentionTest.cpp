@@ -47,6 +47,43 @@ TEST(FastAttention, takesMasksThatDecide) {
   forFastTypes([&](DType type) { expectAttentionMatches(row, type, &mask); });
 }
 
+/// Rows that see nothing but large numbers, or the lowest there is: beside these their scores are rounded away, forward
+/// and backward, however large they are. On tensor cores the weights of such a row are 1 each, and not their average.
+TEST(FastAttention, ofRowsThatNumbersHideIsAnAverage) {
+  const Value lse({DType::f32, {1, 2, 20}});
+  for (double lowest : {-1e30, -2e38, -3.38e38})
+    for (DType type : {DType::bf16, DType::f16, DType::f32})
+      for (DType of : {DType::f32, type}) {
+        if (of == DType::f16)
+          continue; // it has no such numbers
+        const Value q = random(type, {1, 2, 20, 32}, 1), k = random(type, {1, 1, 40, 32}, 2),
+                    v = random(type, {1, 1, 40, 32}, 3), grad = random(type, {1, 2, 20, 32}, 4);
+        Value mask({of, {1, 1, 1, 40}});
+        for (size_t key = 0; key < 40; ++key)
+          mask.set(key, lowest);
+        const Attributes attributes = {{"own", kOne}, {"scale", 30.0}};
+        auto resultsOn = [&](const KernelRegistry &kernels) {
+          std::vector<Value> all = must(runOn(kernels, {"attention", {q, k, v, mask}, {q, lse}, attributes}));
+          std::vector<Value> grads =
+              must(runOn(kernels, {"attention_grad", {grad, q, k, v, all[0], all[1], mask}, {q, k, v}, attributes}));
+          grads.push_back(all[0]);
+          return grads;
+        };
+        const std::vector<Value> expected = resultsOn(registry(true));
+        for (const KernelRegistry *kernels : {&registry(false), &blockRegistry()}) {
+          const std::vector<Value> found = resultsOn(*kernels);
+          for (size_t i = 0; i < found.size(); ++i)
+            for (size_t e = 0; e < elements(found[i]).size(); ++e) {
+              const bool areOnes = kernels == &blockRegistry() && type != DType::f32 && i < 3;
+              const double there = expected[i].get(e) * (areOnes ? 40 : 1);
+              const double rounding = i >= 2 ? 0.02 : areOnes ? 4 : 0.2; // results of 16 bits, times the scale
+              ASSERT_NEAR(found[i].get(e), there, rounding * (1 + std::abs(there)))
+                  << lowest << " of " << int(of) << ", " << int(type) << ", output " << i;
+            }
+        }
+      }
+}
+
 TEST(FastAttention, givesTheGradientOfItsMask) {
   std::vector<Ints> masks = {{1, 4, 140, 266}, {2, 1, 140, 266}};
   if (!kIsSanitized)
@@ -165,6 +202,54 @@ TEST(FastAttention, dropsWhatDropoutWould) {
     }
     EXPECT_NEAR(static_cast<double>(dropped) / static_cast<double>(elements(ones).size()), 0.3, 0.02);
   }
+}
+
+/// Heads `first` to `first` + n of a [B, H, ...] value.
+static Value someHeads(const Value &whole, int64_t first, int64_t n) {
+  const Ints &dims = whole.type.dims;
+  Ints own = dims;
+  own[1] = n;
+  Value part({whole.type.dtype, own});
+  const int64_t ofHead = std::accumulate(dims.begin() + 2, dims.end(), int64_t{1}, std::multiplies<>());
+  for (int64_t i = 0; i < dims[0] * n * ofHead; ++i) {
+    const int64_t sample = i / (n * ofHead), within = i % (n * ofHead);
+    part.set(size_t(i), whole.get(size_t((sample * dims[1] + first) * ofHead + within)));
+  }
+  return part;
+}
+
+/// A rank of the model axis has some of the heads: of these it drops what the attention on all of them does.
+TEST(FastAttention, ofSomeHeadsDropsWhatTheWholeDoesThere) {
+  constexpr int64_t kRanks = 3, kHeads = 2, kQueries = 21;
+  for (int64_t keys : {36, 37})
+    for (DType type : {DType::f32, DType::bf16})
+      for (const KernelRegistry *kernels : {&registry(true), &registry(false), &blockRegistry()}) {
+        const Ints queries = {2, kRanks * kHeads, kQueries, 16}, of = {2, kRanks * kHeads, keys, 16};
+        const Value q = random(type, queries, 1), k = random(type, of, 2), v = random(type, of, 3),
+                    grad = random(type, queries, 4), lse({DType::f32, {2, kRanks * kHeads, kQueries}});
+        Attributes drawn = {{"causal", kOne}, {"dropout", 0.4}, {"dropout_id", int64_t{7}}, {"own", kOne}};
+        const std::vector<Value> all = must(runOn(*kernels, {"attention", {q, k, v}, {q, lse}, drawn}));
+        const std::vector<Value> grads =
+            must(runOn(*kernels, {"attention_grad", {grad, q, k, v, all[0], all[1]}, {q, k, v}, drawn}));
+        drawn["run"] = kHeads * kQueries * keys;
+        drawn["stride"] = kRanks * kHeads * kQueries * keys;
+        for (int rank = 0; rank < kRanks; ++rank) {
+          auto own = [&](const Value &whole) { return someHeads(whole, rank * kHeads, kHeads); };
+          Call forward{"attention", {own(q), own(k), own(v)}, {own(q), own(lse)}, drawn};
+          Call backward{"attention_grad",
+                        {own(grad), own(q), own(k), own(v), own(all[0]), own(all[1])},
+                        {own(q), own(k), own(v)},
+                        drawn};
+          forward.modelRank = backward.modelRank = rank;
+          const std::vector<Value> part = must(runOn(*kernels, forward)), slopes = must(runOn(*kernels, backward));
+          EXPECT_TRUE(part[0] == own(all[0])) << rank;
+          for (size_t i = 0; i < 3; ++i)
+            EXPECT_TRUE(slopes[i] == own(grads[i])) << rank << ", gradient " << i;
+        }
+      }
+  Value x = random(DType::f32, {1, 1, 3, 4}, 1), lse({DType::f32, {1, 1, 3}});
+  Call broken{"attention", {x, x, x}, {x, lse}, {{"dropout", 0.4}, {"run", int64_t{10}}, {"stride", int64_t{20}}}};
+  EXPECT_FALSE(run(broken).ok()); // no whole head
 }
 
 TEST(FastAttention, dropsInBlocks) {

@@ -211,7 +211,7 @@ struct Call {
   int threads = 1;
   StepContext context = {};
   uint64_t seed = 0;
-  int rank = 0;
+  int rank = 0, modelRank = 0;
   const ProductTable *products = nullptr;
   bool tf32 = false;
 
@@ -228,6 +228,7 @@ struct Call {
     result.products = products;
     result.seed = seed;
     result.rank = rank;
+    result.modelRank = modelRank;
     result.tf32 = tf32;
     result.workspace = workspaceBytes(result, target);
     return result;

@@ -46,6 +46,23 @@ TEST(Optimizer, hundredStepsAsTorch) {
     }
 }
 
+/// Without weight decay an infinite parameter whose gradient is 0 stays what it is: a mask that is trained.
+TEST(Optimizer, leavesInfiniteParameters) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (bool plain : {true, false})
+    for (size_t rule = 0; rule < 4; ++rule) {
+      Call call{kTorch[rule].name, {f32({2}, {0, 1}), f32({}, {1})}, {f32({2}, {-infinity, 1})}, kAttributes};
+      call.attributes["weight_decay"] = 0.0;
+      call.context = {1, 0, 0.01};
+      for (size_t i = 0; i < kMoments[rule]; ++i)
+        call.outputs.push_back(f32({2}, {0, 0}));
+      auto outputs = run(call, plain);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+      EXPECT_EQ((*outputs)[0].get(0), -infinity) << kTorch[rule].name;
+      EXPECT_LT((*outputs)[0].get(1), 1) << kTorch[rule].name;
+    }
+}
+
 /// The same elements updated whole, and in shards cut anywhere (multiples of 64 and one odd end): the same bits.
 TEST(Optimizer, shardsDoNotMatter) {
   for (size_t rule = 0; rule < 4; ++rule)

@@ -436,9 +436,10 @@ TEST(Dropout, aPartDrawsWhatTheWholeHasThere) {
     EXPECT_TRUE(maskOf(dropout) == (*whole)[1]);
     for (int64_t rank = 0; rank < kRanks; ++rank) {
       Call parts{"dropout",
-                 {ones(part), i64({}, {double(rank * width)})},
+                 {ones(part)},
                  {Value(own), Value({DType::boolean, own.dims})},
                  {{"ratio", 0.4}, {"id", int64_t{3}}, {"run", width}, {"stride", stride}}};
+      parts.modelRank = static_cast<int>(rank);
       auto found = run(parts);
       ASSERT_TRUE(found.ok()) << found.error().message;
       EXPECT_TRUE(maskOf(parts) == (*found)[1]);
@@ -448,22 +449,23 @@ TEST(Dropout, aPartDrawsWhatTheWholeHasThere) {
     }
     for (int64_t normal : {0, 1}) {
       auto numbers = run({"random", {}, {Value(all)}, {{"id", int64_t{4}}, {"normal", normal}}});
-      auto found = run({"random",
-                        {i64({}, {double(width)})},
-                        {Value(own)},
-                        {{"id", int64_t{4}}, {"normal", normal}, {"run", width}, {"stride", stride}}});
+      Call second{
+          "random", {}, {Value(own)}, {{"id", int64_t{4}}, {"normal", normal}, {"run", width}, {"stride", stride}}};
+      second.modelRank = 1;
+      auto found = run(second);
       ASSERT_TRUE(numbers.ok() && found.ok());
       for (int64_t e = 0; e < part; ++e)
         ASSERT_EQ((*found)[0].get(static_cast<size_t>(e)), (*numbers)[0].get(place(1, e))) << e;
     }
   }
   TensorType x{DType::f32, {4}}, mask{DType::boolean, {4}};
-  Call bad{"dropout", {Value(x), i64({}, {0})}, {Value(x), Value(mask)}, {{"run", int64_t{0}}, {"stride", int64_t{4}}}};
-  EXPECT_FALSE(run(bad).ok());
-  bad.attributes["run"] = int64_t{2};
-  bad.inputs[1] = i64({}, {-9e18}); // of a plan that lies: some numbers, no crash
-  bad.attributes["stride"] = std::numeric_limits<int64_t>::max();
-  EXPECT_TRUE(run(bad).ok());
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  for (int64_t runOf : {kLeast, int64_t{0}, int64_t{2}, int64_t{4}, kMost - 3, kMost}) // of a plan that lies: no crash
+    for (int64_t stride : {kLeast, int64_t{0}, kMost - 3, kMost}) {
+      Call bad{"dropout", {Value(x)}, {Value(x), Value(mask)}, {{"run", runOf}, {"stride", stride}}};
+      bad.modelRank = 3;
+      EXPECT_TRUE(run(bad).ok());
+    }
 }
 
 TEST(Metrics, lossAndGaps) {

@@ -106,6 +106,11 @@ TEST(Seldom, ordered) {
       }
   expectOutputs({"arg_max", {f32({1, 4}, {2, 7, 7, 1})}, {i64({1}, {9})}, {{"axis", int64_t{1}}, {"last", int64_t{1}}}},
                 {{2}});
+  const double nan = std::numeric_limits<double>::quiet_NaN(); // wins, as torch's argmin has it too
+  for (int64_t smallest : {0, 1})
+    expectOutputs(
+        {"arg_max", {f32({1, 4}, {2, -7, nan, nan})}, {i64({1}, {9})}, {{"axis", int64_t{1}}, {"smallest", smallest}}},
+        {{2}});
 }
 
 /// Several updates of one element come in their order.

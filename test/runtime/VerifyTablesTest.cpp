@@ -77,6 +77,12 @@ const Negative kTablesNegatives[] = {
        p.mutable_slices(0)->set_offset(256);
      }},
     {"input_c1_type", [](Plan &p) { p.mutable_inputs(0)->set_type(1000); }},
+    {"input_c3_nothing", [](Plan &p) { p.mutable_inputs(0)->mutable_range(); }},
+    {"input_c3_reversed",
+     [](Plan &p) {
+       p.mutable_inputs(0)->mutable_range()->set_limit(4);
+       p.mutable_inputs(0)->mutable_range()->set_lowest(5);
+     }},
     {"metrics_c1_weighted", [](Plan &p) { p.mutable_metrics()->set_weighted(true); }},
     {"metrics_c1_index", [](Plan &p) { p.mutable_metrics()->set_loss_slice(99); }},
     {"metrics_c1_transient", [](Plan &p) { p.mutable_metrics()->set_loss_slice(3); }},

@@ -48,7 +48,7 @@ struct Fixture {
     options.data.data = dataFile(folder, world, samples);
     options.steps = steps;
     options.threads = 1;
-    options.device = "sync";
+    options.device = DeviceKind::sync;
     options.nvme.folder = folder.path;
     notes.all.clear();
     return train::train(plan, options, {}, notes);

@@ -54,7 +54,7 @@ TEST(Evaluate, TheLossIsTheMeanOverAllSamplesForAnyRanks) {
   for (uint32_t world : {1u, 2u, 3u, 4u, 16u}) {
     std::vector<double> losses;
     for (bool sharded : {false, true})
-      for (const char *device : {"sync", "cpu"}) {
+      for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
         Evaluated fixture(world, sharded);
         fixture.options.device = device;
         auto report = fixture.run();

@@ -29,7 +29,7 @@ struct Trained {
     options.steps = 6;
     options.out = folder.path + "/out";
     options.threads = 1;
-    options.device = "sync";
+    options.device = DeviceKind::sync;
     options.nvme.folder = folder.path;
     EXPECT_TRUE(verifyPlan(plan).ok()) << render(verifyPlan(plan).error());
   }
@@ -110,7 +110,7 @@ TEST(Train, EveryPlacementGivesTheSameBits) {
   std::vector<std::string> weights;
   std::vector<std::vector<double>> all;
   for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})
-    for (const char *device : {"sync", "cpu"}) {
+    for (DeviceKind device : {DeviceKind::sync, DeviceKind::cpu}) {
       Trained fixture(3, 2, placement);
       fixture.options.device = device;
       ASSERT_OK(fixture.run());

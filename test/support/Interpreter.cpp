@@ -14,7 +14,7 @@ static Bytes allocate(mlir::Value value) {
 
 static Error failed(const std::string &what) { return makeError(Code::internal, 0, what); }
 
-Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegistry &registry) {
+Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegistry &registry, int modelRank) {
   Interpreter self;
   for (auto program : module.getOps<ProgramOp>())
     if (program.getPhase() == Phase::micro)
@@ -28,6 +28,7 @@ Result<Interpreter> Interpreter::prepare(mlir::ModuleOp module, const KernelRegi
       mlir::FailureOr<KernelSpec> spec = toKernelSpec(&op);
       if (mlir::failed(spec))
         return failed("no kernel spec for " + op.getName().getStringRef().str());
+      spec->modelRank = modelRank;
       spec->workspace = kernel.getWorkspaceBytes(registry.target());
       step.workspace = std::make_unique<Block[]>(size_t(spec->workspace + 63) / 64);
       auto prepared = registry.prepare(*spec);

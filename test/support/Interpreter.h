@@ -21,7 +21,7 @@ using Bytes = std::vector<char>;
 class Interpreter {
 public:
   /// Prepares every kernel of the module's program of phase micro; the module must outlive the interpreter.
-  static Result<Interpreter> prepare(mlir::ModuleOp module, const KernelRegistry &registry);
+  static Result<Interpreter> prepare(mlir::ModuleOp module, const KernelRegistry &registry, int modelRank = 0);
 
   /// Runs the program once on each of the ranks of the model axis, in lockstep: all prepared from one module. Inputs
   /// and parameters are those of each rank.

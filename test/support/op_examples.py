@@ -65,7 +65,7 @@ def wrap_graph(example):
 
 def wrap_zero(example):
     """A piece of the zero level as a module: free buffers become allocated ones."""
-    mesh = 'zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]'
+    mesh = 'zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]'
     if re.match(r"\s*zero\.mesh", example):
         return example
     if re.match(r"\s*zero\.bucket", example):

@@ -8,6 +8,10 @@
 
 namespace zc::run {
 
+/// What connects the ranks: threads of this process, MPI, or what the environment asks for.
+enum class Connection { automatic, inproc, mpi };
+constexpr std::array<const char *, 3> namesOf(Connection) { return {"auto", "inproc", "mpi"}; }
+
 /// Everything the command line says.
 struct Flags {
   enum class Command {
@@ -29,7 +33,7 @@ struct Flags {
   bool quiet = false;
   bool jsonLog = false;
   // How the ranks are started and talk.
-  std::string comm = "auto";          ///< inproc, mpi, or by the environment
+  Connection comm = Connection::automatic;
   double initTimeout = 60;            ///< seconds
   unsigned grace = 0;                 ///< seconds to save and end in, once told to stop; 0: as long as it takes
   bool noCore = false;                ///< a crash leaves no image of the memory

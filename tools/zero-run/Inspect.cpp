@@ -174,15 +174,14 @@ Status inspectCommand(const Flags &flags) {
     return plan.error();
   ZC_RETURN_IF_ERROR(verifyWithPrograms(*plan));
   if (flags.kernels) {
-    const std::string &device = flags.run.device; // "fake" and "sync" compute as a CPU
-    bool isCuda = device.empty() ? plan->target() == planpb::CUDA : device.compare(0, 4, "cuda") == 0;
+    const bool onGpu = flags.run.device ? isCuda(*flags.run.device) : plan->target() == planpb::CUDA;
     const int threads = threadsOf(flags, *plan);
     auto products = productsInUse(flags.run.products, productsOf(*plan, threads));
     ZC_RETURN_IF_ERROR(products.status());
     if (!products->note.empty())
       print(2, "warning: " + products->note + "\n");
     const KernelSettings settings{threads, products->table.get()};
-    return printKernels(*plan, isCuda ? Target::cuda : Target::cpu, settings, flags.wholeText);
+    return printKernels(*plan, onGpu ? Target::cuda : Target::cpu, settings, flags.wholeText);
   }
   if (!flags.wholeText)
     return io::writeToStdout(summary(*plan));

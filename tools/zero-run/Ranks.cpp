@@ -22,8 +22,8 @@ namespace zc::run {
 
 /// Whether this process is one rank of a job that MPI connects.
 static Result<bool> wantsMpi(const Flags &flags, const std::optional<LaunchedRank> &launched) {
-  if (flags.comm != "auto")
-    return flags.comm == "mpi";
+  if (flags.comm != Connection::automatic)
+    return flags.comm == Connection::mpi;
   bool several = launched && launched->size > 1;
   if (several && flags.run.worldSize > 0 && launched->sizeName.compare(0, 5, "SLURM") != 0 &&
       launched->sizeName != "WORLD_SIZE")
@@ -126,7 +126,7 @@ static Status runRanks(const Flags &flags, const RanksMain &main, bool mpi,
 
 static Status runLaunched(const Flags &flags, const RanksMain &main) {
   Result<std::optional<LaunchedRank>> launched = std::optional<LaunchedRank>();
-  if (flags.comm != "inproc")
+  if (flags.comm != Connection::inproc)
     launched = launchedRank(/*asThreads=*/flags.run.worldSize > 0);
   if (!launched)
     return launched.error();
@@ -138,7 +138,7 @@ Status runAsRanks(const Flags &flags, const RanksMain &main) {
   raiseOpenFiles(); // ranks of one process have a few each; a launcher's children are not to have all there can be
   Status status = runLaunched(flags, main);
   // Before the ranks have met, most likely all have this error; the first one tells, and its end ends the others.
-  if (!status.ok() && !status.error().message.empty() && isLaterRank() && flags.comm != "inproc")
+  if (!status.ok() && !status.error().message.empty() && isLaterRank() && flags.comm != Connection::inproc)
     letOthersTell(2);
   return status;
 }

@@ -73,9 +73,6 @@ void Parameters::assignState(StringRef name, Value value, Location loc) {
 }
 
 Result<Value> Parameters::store(const TensorInfo &info, const std::string &name, Location loc) {
-  // Programs, and what later stages find by its name.
-  if (llvm::is_contained({"micro", "update", "eval", "mesh", "loss_sum", "grad_norm"}, StringRef(name)))
-    return unsupportedError(unsupportedForm, "an initializer cannot be called '" + name + "'", file.path);
   auto type = RankedTensorType::get(info.dims, typeOf(info.dtype, builder.getContext()));
   if (stored.try_emplace(name, info).second)
     ZC_RETURN_IF_ERROR(declare(info, name, type));

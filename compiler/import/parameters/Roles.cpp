@@ -46,12 +46,10 @@ llvm::DenseSet<Operation *> differentiatedReads(ProgramOp program) {
   return reached;
 }
 
-/// Is its operation's result the same elements, under another shape or in another place or type? What is a view says
-/// so.
 bool isRearranged(OpOperand &use) {
   auto kernel = dyn_cast<KernelOp>(use.getOwner());
   return (kernel && kernel.getViewOperand() == static_cast<int>(use.getOperandNumber())) ||
-         isa<TransposeOp, ExpandOp, CastOp>(use.getOwner());
+         (use.getOperandNumber() == 0 && movesElements(use.getOwner()));
 }
 
 /// A use in one of `roles`, directly or rearranged.

@@ -40,6 +40,7 @@ Result<OwningOpRef<ModuleOp>> Importer::run() {
   ZC_RETURN_IF_ERROR(makeProgram());
   ZC_RETURN_IF_ERROR(importNodes(file.graph().node()));
   ZC_RETURN_IF_ERROR(finishProgram());
+  program.setSymName(graph::freeProgramName(*module, graph::Phase::micro)); // parameters have the model's names
   ZC_RETURN_IF_ERROR(finishModule());
   return std::move(module);
 }

@@ -91,7 +91,8 @@ struct RaiseAttention : OpRewritePattern<MatmulOp> {
     auto attention = rewriter.create<AttentionOp>(
         op.getLoc(), query, key, value, mask, rewriter.getF64FloatAttr(scale), mlir::UnitAttr(), IntegerAttr(),
         masked->scores.cap == 0 ? FloatAttr() : rewriter.getF64FloatAttr(masked->scores.cap),
-        dropout ? dropout.getRatioAttr() : FloatAttr(), dropout ? dropout.getIdAttr() : IntegerAttr(), ViewsAttr());
+        dropout ? dropout.getRatioAttr() : FloatAttr(), dropout ? dropout.getIdAttr() : IntegerAttr(), IntegerAttr(),
+        IntegerAttr(), ViewsAttr());
     setPositions(attention, positions);
     Value result = masked->mayAverageRows ? withAverages(attention, rewriter) : attention.getResult();
     if (full.size() > 4)

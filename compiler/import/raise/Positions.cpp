@@ -198,7 +198,9 @@ bool zc::importer::isCausalMask(Value mask, int64_t queries, int64_t keys, bool 
   return band && band->first == 1 - queries && band->last == keys - queries;
 }
 
-static bool keepsDiagonal(const Condition &part, int64_t queries, int64_t keys) {
+bool zc::importer::everyRowKeepsItsOwn(const Condition &part, int64_t queries, int64_t keys) {
+  if (keys < queries)
+    return false;
   if (auto band = bandOf(part.value, queries, keys, part.keeps))
     return band->contains(keys - queries);
   auto table = constantOf(part.value);
@@ -211,8 +213,8 @@ static bool keepsDiagonal(const Condition &part, int64_t queries, int64_t keys) 
 }
 
 bool zc::importer::everyRowKeepsOne(Value mask, int64_t queries, int64_t keys, bool keeps) {
-  auto keepsIts = [&](const Condition &part) { return keepsDiagonal(part, queries, keys); };
-  if (keys >= queries && llvm::all_of(partsOf({mask, keeps}), keepsIts))
+  auto keepsIts = [&](const Condition &part) { return everyRowKeepsItsOwn(part, queries, keys); };
+  if (llvm::all_of(partsOf({mask, keeps}), keepsIts))
     return true;
   auto table = constantOf(mask);
   if (!table || table->isFloat() || !endsWith(table->dims, queries, keys))

@@ -22,6 +22,9 @@ bool isCausalMask(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = 
 /// but low.
 bool everyRowKeepsOne(mlir::Value mask, int64_t queries, int64_t keys, bool keeps = true);
 
+/// Is it known that query i keeps its own key, i + keys - queries?
+bool everyRowKeepsItsOwn(const Condition &part, int64_t queries, int64_t keys);
+
 /// What the attention op itself masks.
 struct Positions {
   bool causal = false;

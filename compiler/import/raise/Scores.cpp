@@ -3,6 +3,8 @@
 #include "compiler/import/base/Softcap.h"
 #include "dialects/graph/Gradient.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace zc::graph;
 using namespace zc::importer;
@@ -57,6 +59,11 @@ bool mayBeAdded(Value mask, Value scores) {
          !dependsOnFloatParameter(mask);
 }
 
+/// Is nothing added that may hide a key?
+bool isUnmasked(const Masked &masked) {
+  return llvm::none_of(masked.added, [](const Added &added) { return mayBeLow(added.value); });
+}
+
 /// Scores where `condition` says so, `low` elsewhere. Rows that are masked as a whole would be NaN of -inf and are
 /// zeros in the attention op; of another low number they are averages.
 std::optional<Masked> withCondition(std::optional<Masked> masked, Condition condition, double low, Dims scores,
@@ -64,15 +71,23 @@ std::optional<Masked> withCondition(std::optional<Masked> masked, Condition cond
   if (!masked || hidesNothing(condition.value, condition.keeps))
     return masked;
   const bool isFinite = low != -INFINITY;
-  const bool isAlone = masked->conditions.empty() &&
-                       llvm::none_of(masked->added, [](const Added &added) { return mayBeLow(added.value); });
+  const bool isAlone = masked->conditions.empty() && isUnmasked(*masked);
+  // One after the other, as a window behind a causal mask: under all of them each row keeps its own key.
+  auto keepsOwn = [&](const Condition &part) { return everyRowKeepsItsOwn(part, scores[0], scores[1]); };
+  const auto parts = partsOf(condition);
+  const bool isOneOfMany = isFinite && masked->isAveraged && !masked->mayAverageRows && isUnmasked(*masked) &&
+                           llvm::all_of(masked->conditions, keepsOwn) && llvm::all_of(parts, keepsOwn);
+  if (isOneOfMany) {
+    llvm::append_range(masked->conditions, parts);
+    return masked;
+  }
   if (masked->isAveraged || (isFinite && !isAlone))
     return std::nullopt;
   masked->isAveraged = isFinite;
   masked->mayAverageRows = isFinite && !everyRowKeepsOne(condition.value, scores[0], scores[1], condition.keeps);
   if (masked->mayAverageRows && !averages)
     return std::nullopt;
-  llvm::append_range(masked->conditions, partsOf(condition));
+  llvm::append_range(masked->conditions, parts);
   return masked;
 }
 
@@ -132,10 +147,12 @@ std::optional<Masked> withMask(Value scores, Value mask, bool averages, int most
 /// scale * (scores + mask) = scale * scores + scale * mask
 std::optional<Masked> scaled(std::optional<Masked> masked, double scale) {
   // What hides must still be low afterwards.
-  if (!masked || masked->isAveraged || scale < 1e-2)
+  if (!masked || masked->isAveraged || scale < 1e-2 || !std::isfinite(scale))
     return std::nullopt;
   masked->scores.scale *= scale;
   masked->scores.cap *= scale;
+  if (masked->scores.cap != 0 && !mayBeSoftcap(masked->scores.cap))
+    return std::nullopt;
   for (Added &added : masked->added)
     added.factor *= scale;
   return masked;

@@ -11,11 +11,9 @@ using namespace zc::importer;
 
 constexpr int mostOperations = 64; ///< looked at for one answer
 
-static bool movesElements(Operation *op) { return isa_and_nonnull<ReshapeOp, TransposeOp, ExpandOp, CastOp>(op); }
-
 static bool isParameter(Value value) {
   Operation *op = value.getDefiningOp();
-  while (movesElements(op))
+  while (op && movesElements(op))
     op = op->getOperand(0).getDefiningOp();
   return isa_and_nonnull<ReadOp>(op);
 }

@@ -170,8 +170,9 @@ struct HeadDropout {
 
   /// Factors of the first n keys of a block's row; null where nothing is dropped.
   const float *factors(const Block &block, int64_t i, int64_t n, float *buffer) const {
-    return s.dropout == 0 ? nullptr
-                          : dropoutFactors(numbers, (head * s.queries + block.row + i) * s.keys + block.key, n, buffer);
+    if (s.dropout == 0)
+      return nullptr;
+    return dropoutFactors(numbers, s.firstNumber(head * s.queries + block.row + i) + block.key, n, buffer);
   }
 };
 

@@ -52,6 +52,7 @@ public:
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       float *dQueries = task.tile + pieces.dQueries;
       packQueries(head, row, rows, task.tile);
+      sumWeights(task, row, rows);
       std::fill_n(dQueries, roundUp(rows, kTileRows) * pieces.depth, 0.0f);
       if (head.dMask && head.startsMask)
         std::fill_n(head.dMask + row * s.keys, rows * s.keys, 0.0f);
@@ -98,10 +99,11 @@ protected:
     const GradHead &head = task.head;
     const float *lse = head.lse + part.row;
     auto rowOf = [&](int64_t i) {
-      SlopeRow row{at.scores + i * at.stride, at.slopes + i * at.stride, 0, 0, 0, nullptr, nullptr, nullptr};
+      SlopeRow row{at.scores + i * at.stride, at.slopes + i * at.stride, 0, 0, 1, 0, nullptr, nullptr, nullptr};
       if (i < part.rows && lse[i] != kMinusInfinity) {
         row.visible = part.visible(i);
         row.lse = lse[i];
+        row.normal = tile[pieces.normals + first + i];
         row.delta = tile[pieces.deltas + first + i];
         if (head.dMask)
           row.sums = head.dMask + (part.row + i) * s.keys + part.key;
@@ -130,6 +132,37 @@ protected:
   int64_t panelOfRows(const Block &block) const { return roundUp(block.rows, kTileRows) / by.terms * by.columns; }
 
 private:
+  /// What weights of queries [row, row + rows) are multiplied by: of those whose lse is rough, so that their sum is 1.
+  void sumWeights(const GradTask &task, int64_t row, int64_t rows) const {
+    float *normals = task.tile + pieces.normals;
+    const float *lse = task.head.lse + row;
+    std::fill_n(normals, rows, 1.0f);
+    if (std::none_of(lse, lse + rows, AttentionShape::isRough))
+      return;
+    for (int64_t i = 0; i < rows; ++i)
+      normals[i] = AttentionShape::isRough(lse[i]) ? 0 : 1;
+    forKeyBlocks(s, by, row, [&](const Block &block) {
+      for (int64_t first = 0; first < rows && !task.scores.hides(block); first += kTileRows)
+        addWeights(block.part(first, kTileRows, 0, block.keys), first, task, normals + first);
+    });
+    for (int64_t i = 0; i < rows; ++i)
+      normals[i] = 1 / normals[i];
+  }
+  void addWeights(const Block &part, int64_t first, const GradTask &task, float *sums) const {
+    const int64_t units = by.units(s.depth);
+    float *scores = task.tile + pieces.scores;
+    multiply(by, leftRows(by, task.tile + pieces.queries + first * pieces.depth, pieces.depth),
+             {task.tile + pieces.keysTransposed + part.key * units, units * by.columns},
+             sumsInRows(by, scores, pieces.columns), roundUp(part.rows, by.rows), part.end(), false,
+             part.scoreUnits(units));
+    for (int64_t i = 0; i < part.rows; ++i)
+      if (const float lse = task.head.lse[part.row + i]; AttentionShape::isRough(lse) && lse != kMinusInfinity) {
+        task.scores.finish(part, i, scores + i * pieces.columns, nullptr);
+        sums[i] += exponentiate({scores + i * pieces.columns, part.visible(i), part.end()}, task.scores.factor(), lse,
+                                nullptr, false);
+      }
+  }
+
   void packQueries(const GradHead &head, int64_t row, int64_t rows, float *tile) const {
     const SourceRows query = rowsFrom(s, head.query, row), grad = rowsFrom(s, head.grad, row),
                      output = rowsFrom(s, head.output, row);

@@ -146,7 +146,9 @@ struct Slope {
   V p, slope, grown;
 };
 HWY_INLINE Slope slopeOf(const SlopeRow &row, int64_t j, V factor, V lse, V delta) {
-  const V p = expV(hn::MulSub(loadVector(row.scores + j), factor, lse));
+  V p = expV(hn::MulSub(loadVector(row.scores + j), factor, lse));
+  if (row.normal != 1)
+    p = hn::Mul(p, hn::Set(kF, row.normal));
   V kept = p, grad = loadVector(row.slopes + j);
   if (row.factors) {
     const V factors = loadVector(row.factors + j);

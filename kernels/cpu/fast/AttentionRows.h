@@ -43,10 +43,10 @@ const float *dropoutFactors(const DropoutNumbers &numbers, int64_t first, int64_
 struct SlopeRow {
   float *scores, *slopes; ///< slopes: products of the result's gradient and values
   int64_t visible;
-  float lse, delta;
-  float *sums;          ///< what slopes are added to; null: nothing
-  const float *factors; ///< dropout's; null: none
-  const float *growth;  ///< what slopes are multiplied by once they are added; null: nothing
+  float lse, normal, delta; ///< normal: what weights are multiplied by
+  float *sums;              ///< what slopes are added to; null: nothing
+  const float *factors;     ///< dropout's; null: none
+  const float *growth;      ///< what slopes are multiplied by once they are added; null: nothing
 };
 /// Where two rows become pairs of bf16: units of panels of kTileColumns keys, `panelStride` units apart, for products
 /// that sum over rows; and slopes also rows of two keys a unit.
@@ -61,8 +61,8 @@ struct SlopePairs {
             rows + 2 * count * rowStride, rowStride};
   }
 };
-/// Two rows: p = e^(scores scale - lse), slopes = p (slopes factors - delta) growth, then p times its factor. Without
-/// `pairs` each becomes the one it is made of.
+/// Two rows: p = e^(scores scale - lse) normal, slopes = p (slopes factors - delta) growth, then p times its factor.
+/// Without `pairs` each becomes the one it is made of.
 void differentiate(const SlopeRow &first, const SlopeRow &second, int64_t end, float scale, const SlopePairs *pairs);
 
 /// to = x factor, in `type`.

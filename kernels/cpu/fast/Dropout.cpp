@@ -1,4 +1,4 @@
-// dropout of whole tensors, and its gradient: the words of a vector of the generator's blocks are the mask's bytes.
+// dropout and its gradient: the words of a vector of the generator's blocks are the mask's bytes.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/fast/Dropout.cpp"
 #include <hwy/foreach_target.h>
@@ -60,8 +60,11 @@ namespace {
 /// Elements whose mask stays in the first cache between its drawing and its use; a multiple of a vector of blocks.
 constexpr int64_t kPiece = 4096;
 
-/// A rank's part, and a ratio of 1, are the plain kernel's.
-bool isWhole(const DropoutShape &s) { return s.numbers.run == 0 && s.ratio < 1; }
+/// A part in runs of broken blocks, and a ratio of 1, are the plain kernel's.
+bool isInBlocks(const DropoutShape &s) {
+  const NumbersOfPart &part = s.numbers.part;
+  return part.run % 4 == 0 && part.stride % 4 == 0 && s.ratio < 1;
+}
 
 /// fn(first element, number of elements, their mask) for pieces of the mask, which are written to `mask` too.
 template <typename Fn>
@@ -71,9 +74,11 @@ void drawPieces(const DropoutShape &s, const StepContext &context, int threads, 
   const auto threshold = static_cast<uint32_t>(dropoutThreshold(s.ratio));
   parallelRanges(threads, numbers.n, kPiece, [&](int64_t begin, int64_t end, int) {
     uint8_t drawn[kPiece];
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t n = std::min(kPiece, end - at);
-      HWY_DYNAMIC_DISPATCH(drawMask)(key, threshold, at, n, drawn);
+    for (int64_t at = begin, n = 0; at < end; at += n) {
+      n = std::min(kPiece, end - at);
+      if (const int64_t run = numbers.part.run)
+        n = std::min(n, run - at % run);
+      HWY_DYNAMIC_DISPATCH(drawMask)(key, threshold, numbers.part.placeOf(at), n, drawn);
       std::copy_n(drawn, n, mask + at);
       fn(at, n, drawn);
     }
@@ -83,7 +88,7 @@ void drawPieces(const DropoutShape &s, const StepContext &context, int threads, 
 Prepared prepareDropout(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropout(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isFast(read->dtype) || !isWhole(*read))
+  if (!isFast(read->dtype) || !isInBlocks(*read))
     return decline();
   return makeKernel([s = *read, size = sizeOf(read->dtype), threads = threadsFor(spec.threads, 4 * read->numbers.n)](
                         void *const *operands, const StepContext &context) {
@@ -99,7 +104,7 @@ Prepared prepareDropout(const KernelSpec &spec) {
 Prepared prepareDropoutMask(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropoutMask(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  if (!isWhole(*read))
+  if (!isInBlocks(*read))
     return decline();
   return makeKernel([s = *read, threads = threadsFor(spec.threads, 4 * read->numbers.n)](void *const *operands,
                                                                                          const StepContext &context) {

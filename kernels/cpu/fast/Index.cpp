@@ -115,11 +115,6 @@ Prepared prepareGatherElementsGrad(const KernelSpec &spec) {
   });
 }
 
-void copyData(const KernelSpec &spec, void *const *operands) {
-  if (int64_t bytes = spec.operands[0].numBytes())
-    std::memmove(operands[3], operands[0], static_cast<size_t>(bytes));
-}
-
 Prepared prepareScatterElements(const KernelSpec &spec) {
   Result<ScatterElementsShape> read = readScatterElements(spec);
   ZC_RETURN_IF_ERROR(read.status());

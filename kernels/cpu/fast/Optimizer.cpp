@@ -42,7 +42,7 @@ void adamRange(const FastStep &s, int64_t begin, int64_t end, const G *grad, flo
     V param = loadPart(p + i, count), first = loadPart(m + i, count), second = loadPart(v + i, count);
     if (decoupled)
       param = hn::Mul(param, shrink);
-    else
+    else if (s.decay != 0) // of a parameter that is infinite it would be NaN
       g = hn::MulAdd(decay, param, g);
     first = hn::MulAdd(hn::Sub(g, first), oneMinusBeta1, first);
     second = hn::MulAdd(hn::Mul(g, g), oneMinusBeta2, hn::Mul(second, beta2));
@@ -62,7 +62,9 @@ void sgdRange(const FastStep &s, int64_t begin, int64_t end, const G *grad, floa
   const V lr = hn::Set(kF, s.lr), momentum = hn::Set(kF, s.momentum);
   forVectors(begin, end, [&](int64_t i, size_t count) HWY_ATTR {
     V param = loadPart(p + i, count);
-    V g = hn::MulAdd(decay, param, hn::Mul(loadPart(grad + i, count), factor));
+    V g = hn::Mul(loadPart(grad + i, count), factor);
+    if (s.decay != 0)
+      g = hn::MulAdd(decay, param, g);
     if (m) {
       g = hn::MulAdd(momentum, loadPart(m + i, count), g);
       storePart(g, m + i, count);

@@ -36,7 +36,7 @@ public:
   Dropout(const AttentionShape &s, const StepContext &context)
       : s(s), key(randomKey(s.dropoutId, context.step, context.micro, s.rank, s.seed)) {}
   double factor(int64_t row, int64_t j) const {
-    return s.dropout == 0 ? 1 : static_cast<double>(dropoutFactor(key, row * s.keys + j, s.dropout));
+    return s.dropout == 0 ? 1 : static_cast<double>(dropoutFactor(key, s.firstNumber(row) + j, s.dropout));
   }
 
 private:
@@ -113,10 +113,10 @@ Prepared prepareAttention(const KernelSpec &spec) {
   });
 }
 
-/// The gradients of what has one key head, in a step. With P = exp(scores - lse), delta = rowsum(grad * output):
-/// dV = P^T grad; dS = P (grad V^T - delta) scale; dQ = dS K; dK = dS^T Q; of a mask dS / scale. With dropout's factors
-/// F P becomes F P in dV, and grad V^T F grad V^T. With a softcap dQ and dK are of dS times 1 - tanh^2. Queries that
-/// share a key head are summed in order, and so is what shares an element of the mask.
+/// The gradients of what has one key head, in a step. With P = exp(scores - lse), whose sum over a row is 1, delta =
+/// rowsum(grad * output): dV = P^T grad; dS = P (grad V^T - delta) scale; dQ = dS K; dK = dS^T Q; of a mask dS / scale.
+/// With dropout's factors F P becomes F P in dV, and grad V^T F grad V^T. With a softcap dQ and dK are of dS times 1 -
+/// tanh^2. Queries that share a key head are summed in order, and so is what shares an element of the mask.
 template <typename T, typename S> struct KeyHeadGradients {
   const AttentionShape &s;
   const AttentionGradTensors &t;
@@ -125,14 +125,28 @@ template <typename T, typename S> struct KeyHeadGradients {
   double *dq, *dk, *dv; ///< sums of a query, and of the head's keys and values
   S *dMask;             ///< null: not wanted
 
+  /// Of query i and all keys: 1 but for rounding, where lse is not rough.
+  double sumOfWeights(int64_t b, int64_t h, int64_t keyHead, int64_t i, double lse) const {
+    if (!AttentionShape::isRough(lse) || lse == kMinusInfinity)
+      return 1;
+    const T *q = rowOf<T>(t.query, operands, b, h, i);
+    double sum = 0;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      const double score = scoreOf(s, dot(q, rowOf<T>(t.key, operands, b, keyHead, j), s.depth));
+      sum += std::exp(score + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+    }
+    return sum;
+  }
+
   void addQuery(int64_t b, int64_t h, int64_t keyHead, int64_t i, int64_t row) const {
     const T *g = rowOf<T>(t.grad, operands, b, h, i), *q = rowOf<T>(t.query, operands, b, h, i);
     const double delta = dot(g, rowOf<T>(t.output, operands, b, h, i), s.valueDepth), lse = as<S>(operands[5])[row];
+    const double sum = sumOfWeights(b, h, keyHead, i, lse);
     std::fill(dq, dq + s.depth, 0);
     for (int64_t j = 0; j < s.keys && lse != kMinusInfinity; ++j) {
       const T *k = rowOf<T>(t.key, operands, b, keyHead, j);
       const double score = scoreOf(s, dot(q, k, s.depth));
-      double p = std::exp(score + maskAt<T>(s, operands[6], b, h, i, j) - lse);
+      double p = std::exp(score + maskAt<T>(s, operands[6], b, h, i, j) - lse) / sum;
       const double factor = dropout.factor(row, j);
       double slope = p * (factor * dot(g, rowOf<T>(t.value, operands, b, keyHead, j), s.valueDepth) - delta);
       const double ds = slope * growthOf(s, score) * s.scale;

@@ -11,10 +11,6 @@ namespace {
 Words keyOf(const RandomShape &shape, const StepContext &context) {
   return randomKey(shape.id, context.step, context.micro, shape.rank, shape.seed);
 }
-/// `first`: the operand of that name, which is there where the tensor is a part.
-NumbersOfPart partOf(const RandomShape &shape, void *first) {
-  return shape.run == 0 ? NumbersOfPart{} : NumbersOfPart{shape.run, shape.stride, *as<int64_t>(first)};
-}
 
 Prepared prepareDropout(const KernelSpec &spec) {
   Result<DropoutShape> read = readDropout(spec);
@@ -24,15 +20,14 @@ Prepared prepareDropout(const KernelSpec &spec) {
     return makeKernel([s = *read, threads = spec.threads](void *const *operands, const StepContext &context) {
       const RandomShape &numbers = s.numbers;
       Words key = keyOf(numbers, context);
-      NumbersOfPart part = partOf(numbers, operands[1]);
       const uint64_t threshold = dropoutThreshold(s.ratio);
       auto scale = static_cast<Compute<T>>(1 / (1 - s.ratio));
       const T *x = as<T>(operands[0]);
-      T *y = as<T>(operands[s.result]);
-      Bool *mask = as<Bool>(operands[s.result + 1]);
+      T *y = as<T>(operands[1]);
+      Bool *mask = as<Bool>(operands[2]);
 #pragma omp parallel for num_threads(TeamLimit::of(threads)) if (TeamLimit::of(threads) > 1)
       for (int64_t block = 0; block < (numbers.n + 3) / 4; ++block) {
-        Words words = randomWords(key, part, block * 4);
+        Words words = randomWords(key, numbers.part, block * 4);
         for (int64_t i = 0; i < 4 && block * 4 + i < numbers.n; ++i) {
           int64_t e = block * 4 + i;
           bool kept = words[i] >= threshold;
@@ -49,11 +44,10 @@ Prepared prepareDropoutMask(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   return makeKernel([s = *read](void *const *operands, const StepContext &context) {
     Words key = keyOf(s.numbers, context);
-    NumbersOfPart part = partOf(s.numbers, operands[0]);
     const uint64_t threshold = dropoutThreshold(s.ratio);
-    Bool *mask = as<Bool>(operands[s.result]);
+    Bool *mask = as<Bool>(operands[0]);
     for (int64_t first = 0; first < s.numbers.n; first += 4) {
-      Words words = randomWords(key, part, first);
+      Words words = randomWords(key, s.numbers.part, first);
       for (int64_t i = 0; i < 4 && first + i < s.numbers.n; ++i)
         mask[first + i] = store<Bool>(words[i] >= threshold);
     }
@@ -77,15 +71,14 @@ Prepared prepareDropoutGrad(const KernelSpec &spec) {
 Prepared prepareRandom(const KernelSpec &spec) {
   Result<RandomShape> read = readRandom(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  return withFloat(spec.operands[spec.numInputs].dtype, [&](auto tag) {
+  return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return makeKernel([s = *read, result = spec.numInputs,
-                       normal = spec.getInt("normal", 0) != 0](void *const *operands, const StepContext &context) {
-      Words key = keyOf(s, context);
-      NumbersOfPart part = partOf(s, operands[0]);
-      for (int64_t e = 0; e < s.n; ++e)
-        as<T>(operands[result])[e] = randomNumber<T>(key, part.placeOf(e), normal);
-    });
+    return makeKernel(
+        [s = *read, normal = spec.getInt("normal", 0) != 0](void *const *operands, const StepContext &context) {
+          Words key = keyOf(s, context);
+          for (int64_t e = 0; e < s.n; ++e)
+            as<T>(operands[0])[e] = randomNumber<T>(key, s.part.placeOf(e), normal);
+        });
   });
 }
 

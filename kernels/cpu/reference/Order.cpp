@@ -8,14 +8,17 @@
 namespace zc::cpu {
 namespace {
 
-/// a before b: larger (or smaller) first; NaN counts as the largest.
+/// a before b: larger (or smaller) first; NaN counts as the largest, or, of extremes, wins.
 using IsBefore = bool (*)(const void *a, const void *b, bool smallest);
-IsBefore isBeforeOf(DType type) {
+template <bool kOfExtremes> IsBefore isBeforeOf(DType type) {
   return withElement(type, [](auto tag) -> IsBefore {
     using T = TypeOf<decltype(tag)>;
     return [](const void *a, const void *b, bool smallest) {
-      return orderKey(load(*static_cast<const T *>(a)), smallest) >
-             orderKey(load(*static_cast<const T *>(b)), smallest);
+      auto keyOf = [smallest](const void *at) {
+        const auto x = load(*static_cast<const T *>(at));
+        return kOfExtremes ? extremeKey(x, smallest) : orderKey(x, smallest);
+      };
+      return keyOf(a) > keyOf(b);
     };
   });
 }
@@ -26,7 +29,7 @@ Prepared prepareTopK(const KernelSpec &spec) {
   const DType type = spec.operands[0].dtype;
   Workspace workspace(spec);
   return makeKernel([lines = *read, k = spec.getInt("k", 0), smallest = spec.getInt("smallest", 0) != 0,
-                     places = workspace.take<int64_t>(read->n), isBefore = isBeforeOf(type),
+                     places = workspace.take<int64_t>(read->n), isBefore = isBeforeOf<false>(type),
                      bytes = sizeOf(type)](void *const *operands, const StepContext &) {
     int64_t *order = places.of(operands);
     lines.forEach(k, [&](int64_t from, int64_t to) {
@@ -50,7 +53,8 @@ Prepared prepareArgMax(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   const DType type = spec.operands[0].dtype;
   return makeKernel([lines = *read, smallest = spec.getInt("smallest", 0) != 0, last = spec.getInt("last", 0) != 0,
-                     isBefore = isBeforeOf(type), bytes = sizeOf(type)](void *const *operands, const StepContext &) {
+                     isBefore = isBeforeOf<true>(type),
+                     bytes = sizeOf(type)](void *const *operands, const StepContext &) {
     lines.forEach(1, [&](int64_t from, int64_t to) {
       auto at = [&](int64_t i) { return as<char>(operands[0]) + (from + i * lines.inner) * bytes; };
       int64_t best = 0;

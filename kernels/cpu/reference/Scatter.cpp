@@ -8,11 +8,6 @@
 namespace zc::cpu {
 namespace {
 
-void copyData(const KernelSpec &spec, void *const *operands) {
-  if (int64_t bytes = spec.operands[0].numBytes())
-    std::memmove(operands[3], operands[0], static_cast<size_t>(bytes));
-}
-
 /// What an update does to one element.
 using UpdateElement = void (*)(Reduction reduction, void *target, const void *update);
 

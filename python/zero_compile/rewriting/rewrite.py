@@ -21,7 +21,8 @@ def traced(takes_gradients=False, inputs=0):
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answering(torch, takes_gradients, inputs):
+        answers = answering(torch, takes_gradients, inputs)  # of the functions that the model's files have by name
+        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answers:
             yield
     finally:
         distribution.set_default_validate_args(validates)

@@ -127,7 +127,7 @@ std::deque<Interpreter> InParts::makeRanks(const Interpreter &reference, mlir::M
                                            double share, const std::string &name) {
   std::deque<Interpreter> group;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    auto one = Interpreter::prepare(parts, kernels);
+    auto one = Interpreter::prepare(parts, kernels, static_cast<int>(rank));
     EXPECT_TRUE(one.ok()) << one.error().message;
     one->inputs = reference.inputs;
     one->parameters = reference.parameters;

@@ -1,11 +1,9 @@
 // RUN: zero-opt %s --expand-dropout | FileCheck %s
 // RUN: zero-opt %s --expand-dropout="kernels-of=cuda" | FileCheck %s --check-prefix=CUDA
-// RUN: zero-opt %s --expand-dropout="kernels-of=cuda model-ranks=2" | FileCheck %s --check-prefix=CUT
 
 // Of 16 bits it stays on a GPU.
 // CUDA-COUNT-2: graph.dropout
 // CUDA: graph.attention {{.*}}dropout{{.*}} : (tensor<2x4x3x8xbf16>
-// CUT-COUNT-3: graph.dropout
 
 // What drops becomes plain operations that draw the same numbers: heads repeated, a bool mask, keys that come later.
 // CHECK-LABEL: graph.program @micro

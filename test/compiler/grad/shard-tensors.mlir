@@ -158,9 +158,8 @@ graph.program @micro phase = micro inputs = ["x"] {
   %up = graph.read @dropped : tensor<8x32xf32>
   // CHECK: %[[H:.*]] = graph.matmul {{.*}} -> tensor<4x16xf32>
   %h = graph.matmul %x, %up : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
-  // CHECK: %[[F:.*]] = graph.rank_offset {stride = 16 : i64, type = tensor<i64>}
-  // CHECK: %[[O:.*]], %{{.*}} = graph.dropout %[[H]], %[[F]] {id = 0 : i64, ratio = {{.*}}, run = 16 : i64, stride = 32 : i64} : (tensor<4x16xf32>, tensor<i64>)
-  // CHECK-DAG: %[[R:.*]] = graph.random {{.*}} {id = 1 : i64, run = 16 : i64, stride = 32 : i64, type = tensor<4x16xf32>}
+  // CHECK: %[[O:.*]], %{{.*}} = graph.dropout %[[H]] {id = 0 : i64, ratio = {{.*}}, run = 16 : i64, stride = 32 : i64} : (tensor<4x16xf32>)
+  // CHECK-DAG: %[[R:.*]] = graph.random {id = 1 : i64, run = 16 : i64, stride = 32 : i64, type = tensor<4x16xf32>}
   // CHECK: graph.mul %[[O]], %[[R]]
   %0, %m = graph.dropout %h {ratio = 0.1 : f64, id = 0 : i64} : (tensor<4x32xf32>) -> (tensor<4x32xf32>, tensor<4x32xi1>)
   %r = graph.random {type = tensor<4x32xf32>, id = 1 : i64} : () -> tensor<4x32xf32>
@@ -168,6 +167,29 @@ graph.program @micro phase = micro inputs = ["x"] {
   %down = graph.read @down : tensor<32x8xf32>
   %y = graph.matmul %d, %down : (tensor<4x32xf32>, tensor<32x8xf32>) -> tensor<4x8xf32>
   %loss = graph.reduce_mean %y {axes = array<i64: 0, 1>} : (tensor<4x8xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// Attention drops of its heads what it drops of all.
+
+// CHECK-LABEL: graph.parameter @heads
+graph.parameter @heads : tensor<8x8xf32> role = trainable
+graph.parameter @back : tensor<8x8xf32> role = trainable
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<3x8xf32>):
+  %w = graph.read @heads : tensor<8x8xf32>
+  %h = graph.matmul %x, %w : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+  %a = graph.reshape %h {shape = array<i64: 1, 3, 4, 2>} : (tensor<3x8xf32>) -> tensor<1x3x4x2xf32>
+  %q = graph.transpose %a {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x3x4x2xf32>) -> tensor<1x4x3x2xf32>
+  // CHECK: graph.attention {{.*}} {dropout = 1.000000e-01 : f64, dropout_id = 2 : i64, run = 18 : i64, scale = 5.000000e-01 : f64, stride = 36 : i64} : (tensor<1x2x3x2xf32>
+  %o, %lse = graph.attention %q, %q, %q {scale = 0.5 : f64, dropout = 0.1 : f64, dropout_id = 2 : i64} : (tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32>) -> (tensor<1x4x3x2xf32>, tensor<1x4x3xf32>)
+  %t = graph.transpose %o {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x4x3x2xf32>) -> tensor<1x3x4x2xf32>
+  %f = graph.reshape %t {shape = array<i64: 3, 8>} : (tensor<1x3x4x2xf32>) -> tensor<3x8xf32>
+  %b = graph.read @back : tensor<8x8xf32>
+  %y = graph.matmul %f, %b : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+  %loss = graph.reduce_mean %y {axes = array<i64: 0, 1>} : (tensor<3x8xf32>) -> tensor<f32>
   graph.return %loss : tensor<f32>
 }
 

@@ -25,15 +25,15 @@ graph.program @residual phase = micro inputs = ["x", "r"] {
 
 // -----
 
-// A rank's part; behind what makes its operand.
+// A rank's part.
 // CHECK-LABEL: graph.program @part
-graph.program @part phase = micro inputs = ["x", "o"] {
-^bb0(%x: tensor<4xf32>, %o: tensor<i64>):
+graph.program @part phase = micro inputs = ["x"] {
+^bb0(%x: tensor<4xf32>):
   // CHECK: %[[G:.*]] = graph.gelu
-  // CHECK: %[[M:.*]] = graph.dropout_mask %arg1 {id = 3 : i64, ratio = 5.000000e-01 : f64, run = 2 : i64, shape = array<i64: 4>, stride = 4 : i64}
+  // CHECK: %[[M:.*]] = graph.dropout_mask {id = 3 : i64, ratio = 5.000000e-01 : f64, run = 2 : i64, shape = array<i64: 4>, stride = 4 : i64}
   // CHECK: graph.dropout_grad %[[G]], %[[M]]
   %g = graph.gelu %x : (tensor<4xf32>) -> tensor<4xf32>
-  %0:2 = graph.dropout %g, %o {ratio = 0.5 : f64, id = 3 : i64, run = 2 : i64, stride = 4 : i64} : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = graph.dropout %g {ratio = 0.5 : f64, id = 3 : i64, run = 2 : i64, stride = 4 : i64} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
   graph.output %0#0 as "y" : tensor<4xf32>
   graph.return
 }

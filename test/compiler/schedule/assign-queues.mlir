@@ -2,7 +2,7 @@
 // RUN: echo "module {}" | not zero-opt --assign-queues 2>&1 | FileCheck %s --check-prefix=MESH
 // MESH: error: assign-queues needs the zero level: there is no zero.mesh
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 1048576 members = [] {trainable, parameters_sharded}
 // What moves bytes between ranks goes to comm; 4 MiB, half of which come from the other rank, take 2 MiB / 4 GB/s and 1 us.
 // CHECK-LABEL: graph.program @micro

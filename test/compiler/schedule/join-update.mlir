@@ -82,7 +82,7 @@ graph.program @update phase = update inputs = [] {
 // CHECK: graph.program @update
 // CHECK-NEXT: graph.return
 module @early {
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@a, 0, 64>] {trainable}
 zero.bucket @bucket1 : f32 padded = 64 members = [#zero.member<@b, 0, 64>] {trainable}
 graph.program @micro phase = micro inputs = ["x"] {
@@ -127,7 +127,7 @@ graph.program @update phase = update inputs = [] {
 // CHECK: zero.update %{{.*}}, %[[F]], {{.*}}name = "update0"
 // CHECK: zero.update %{{.*}}, %[[F]], {{.*}}name = "update1"
 module @clipped {
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@a, 0, 64>] {trainable}
 zero.bucket @bucket1 : f32 padded = 64 members = [#zero.member<@b, 0, 64>] {trainable}
 graph.program @micro phase = micro inputs = ["x"] {
@@ -174,7 +174,7 @@ graph.program @update phase = update inputs = [] {
 // CHECK: zero.update {{.*}}name = "update1"
 // CHECK: zero.update {{.*}}name = "update0"
 module @summed {
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@p0, 0, 128>] {trainable, gradients_sharded, optimizer_sharded, parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 128 members = [#zero.member<@p1, 0, 128>] {trainable, gradients_sharded, optimizer_sharded, parameters_sharded}
 zero.bucket @bucket2 : f32 padded = 128 members = [#zero.member<@p2, 0, 128>] {trainable, gradients_sharded, optimizer_sharded, parameters_sharded}

@@ -23,14 +23,14 @@
 // OFF: graph.all_reduce {{.*}} : (tensor<2x4x32xf32>)
 
 // No step copies anything; the second product waits for nothing, the sum of the first only for the first.
-// PLAN-LABEL: plan.section @micro
+// PLAN-LABEL: plan.section micro
 // PLAN-NOT: plan.step "copy"
 // PLAN: plan.step "matmul" {{.*}} waits = []
-// PLAN: plan.step "all_reduce" queue = comm {{.*}} waits = [#plan.wait<@micro compute 2 ago 0>]
+// PLAN: plan.step "all_reduce" queue = comm {{.*}} waits = [#plan.wait<micro compute 2 ago 0>]
 // PLAN: plan.step "matmul" {{.*}}<read @{{.*}} + 256 : tensor<4x16xf32>>, {{.*}} waits = []
 // PLAN: plan.step "all_reduce" queue = comm
 // PLAN-NOT: plan.step "copy"
-// PLAN: plan.section @update
+// PLAN: plan.section update
 module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flops_per_second = 1.0e+09, comm_bandwidth = 1.0e+08, step_overhead = 1.0e-09>} {
   graph.parameter @summed : tensor<16x32xf32> role = trainable {cut = #graph.cut<0, 1, tensor<32x32xf32>>, value = dense<1.0> : tensor<32x32xf32>}
   graph.program @micro phase = micro inputs = ["x"] {
@@ -100,7 +100,7 @@ module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flo
 // CHECK: zero.put %[[T]] into %[[Y]] offset = 64
 // CHECK: zero.view %[[Y]] offset = 0 : {{.*}} -> tensor<4x32xf32>
 // CHECK: graph.return
-// PLAN-LABEL: plan.section @micro
+// PLAN-LABEL: plan.section micro
 // PLAN-NOT: plan.step "copy"
 // PLAN: plan.step "matmul"
 // PLAN: plan.step "matmul"
@@ -109,7 +109,7 @@ module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flo
 // PLAN: plan.step "matmul" {{.*}} waits = []
 // PLAN: plan.step "reduce_scatter" queue = comm
 // PLAN-NOT: plan.step "copy"
-// PLAN: plan.section @update
+// PLAN: plan.section update
 module attributes {graph.model_ranks = 2 : i64, plan.machine = #plan.machine<flops_per_second = 1.0e+09, comm_bandwidth = 1.0e+08, step_overhead = 1.0e-09>} {
   graph.parameter @scattered : tensor<16x32xf32> role = trainable {cut = #graph.cut<0, 1, tensor<32x32xf32>>, value = dense<1.0> : tensor<32x32xf32>}
   graph.program @micro phase = micro inputs = ["x"] {

@@ -8,8 +8,8 @@
 // In place and views: %1 takes the bytes of %0, which ends there; %2 is a view of them; %x, which is needed later, keeps its
 // own. Persistent slices come first.
 // CHECK: plan.arena @device tier = device bytes = 1024
-// CHECK: plan.slice @loss_sum in @device offset = 0 bytes = 8 class = buffers {persistent}
-// CHECK: plan.slice @grad_norm in @device offset = 256 bytes = 4 class = buffers {persistent}
+// CHECK: plan.slice @loss_sum in @device offset = 0 bytes = 8 class = buffers {metric = #plan.metric<loss>, persistent}
+// CHECK: plan.slice @grad_norm in @device offset = 256 bytes = 4 class = buffers {metric = #plan.metric<grad_norm>, persistent}
 // CHECK-DAG: plan.slice @[[X:s[0-9]+]] in @device offset = {{512|768}} bytes = 256 class = buffers
 // CHECK-DAG: plan.slice @[[A:s[0-9]+]] in @device offset = {{512|768}} bytes = 256 class = activations
 // CHECK-NOT: plan.slice
@@ -35,7 +35,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // Gradients are computed where they belong in their bucket, also behind a view; a second put of the same value has to copy, and
 // so has one whose producer stands before the bucket. Without accumulation an uncut bucket's buffer is its gradient storage.
 // CHECK: zero.bucket @bucket0 {{.*}}plan.gradients = @[[G:.*]], plan.parameters = @[[P:.*]],
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 512 members = [#zero.member<@a, 0, 64>, #zero.member<@b, 64, 64>, #zero.member<@c, 128, 64>] {trainable, optimizer_sharded}
 zero.bucket @bucket1 : f32 padded = 128 members = [#zero.member<@d, 0, 64>] {trainable, gradients_sharded, optimizer_sharded}
 // CHECK: graph.program @micro
@@ -72,7 +72,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // CHECK-DAG: plan.slice @bucket0.moment1 in @device {{.*}} bytes = 256 class = optimizer {persistent}
 // CHECK-DAG: plan.slice @buffer.mean in @device {{.*}} bytes = 16 class = buffers {persistent}
 // CHECK-NOT: moment2
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @mean : tensor<4xf32> role = buffer
 zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_sharded, optimizer_sharded}
 // CHECK: graph.program @update
@@ -130,7 +130,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 // CHECK-DAG: plan.slice @bucket0.gradients in @device offset = [[AT:[0-9]+]] bytes = 256 class = gradients{{$}}
 // CHECK-DAG: plan.slice @bucket1.gradients in @device offset = [[AT]] bytes = 256 class = gradients{{$}}
 // CHECK: zero.bucket @bucket0 {{.*}}plan.gradients = @bucket0.gradients
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@a, 0, 64>] {trainable}
 zero.bucket @bucket1 : f32 padded = 64 members = [#zero.member<@b, 0, 64>] {trainable}
 zero.bucket @bucket2 : f32 padded = 64 members = [#zero.member<@c, 0, 64>] {trainable}

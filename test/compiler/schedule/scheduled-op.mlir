@@ -1,7 +1,7 @@
 // RUN: zero-opt %s --allow-unregistered-dialect --split-input-file --verify-diagnostics --assign-queues
 
 // Nobody guesses what executes an operation that does not say it.
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 graph.program @micro phase = micro inputs = [] {
   // expected-error @below {{'foreign.op' op cannot be scheduled: it says neither by ScheduledOp nor by KernelOp what executes it}}
   "foreign.op"() : () -> ()
@@ -11,8 +11,8 @@ graph.program @micro phase = micro inputs = [] {
 // -----
 
 // Nor of one that the zero level replaces.
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 graph.parameter @w : tensor<4xf32> role = trainable
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4xf32>):
   // expected-error @below {{'graph.accumulate_grad' op cannot be scheduled}}

@@ -7,7 +7,7 @@
 // CUDA: plan.step "reduce_scatter" {{.*}}workspace = #plan.operand<write @{{s[0-9]+}} + 0 : tensor<33554432xui8>>
 // CUDA: plan.step "reduce_scatter" {{.*}}workspace = #plan.operand<write @{{s[0-9]+}} + 0 : tensor<67108864xui8>>
 module attributes {graph.target = "@TARGET@", zero.execution = #zero.execution<stage = 2>} {
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @v : tensor<8388608xf32> role = trainable
 graph.parameter @w : tensor<33554432xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 8388608 members = [#zero.member<@v, 0, 8388608>] {trainable, gradients_sharded, optimizer_sharded}

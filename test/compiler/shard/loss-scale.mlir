@@ -3,7 +3,7 @@
 // The factor that undoes a loss scale is known when the norm is: an update on the host waits for it as a clipped one does, and
 // does not begin with a factor of 1.
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<128xf16> role = trainable
 zero.bucket @bucket0 : f16 padded = 128 members = [#zero.member<@w, 0, 128>] {trainable}
 graph.program @micro phase = micro inputs = ["x"] {

@@ -3,7 +3,7 @@
 // Where losses have weights their sum is reduced before anything is clipped or updated, and goes to where the factor is computed.
 
 module attributes {graph.training = #graph.training<precision = fp32, weighted_loss = unit>} {
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<128xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 128>] {trainable}
 graph.program @micro phase = micro inputs = ["x", "c"] {

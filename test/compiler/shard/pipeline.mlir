@@ -11,11 +11,11 @@ graph.parameter @w : tensor<64xf32> role = trainable
 // CHECK: zero.release
 // CHECK: zero.reduce_scatter {{.*}} scale = 2.500000e-01
 // CHECK: zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>]
-// PLAN: plan.section @micro
+// PLAN: plan.section micro
 // PLAN: plan.step "all_gather"
 // PLAN: plan.step "reduce_scatter"
 // PLAN: plan.step "adamw"
-// PLAN: plan.section @update
+// PLAN: plan.section update
 graph.program @micro phase = micro inputs = [] {
   %w = graph.read @w : tensor<64xf32>
   %loss = graph.reduce_mean %w {axes = array<i64: 0>} : (tensor<64xf32>) -> tensor<f32>

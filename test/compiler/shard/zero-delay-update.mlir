@@ -13,7 +13,7 @@
 // NVME: delay_after = 40>
 // CHECK: zero.bucket @exact {{.*}} {delayed,
 // CHECK: zero.bucket @half {{.*}} {delayed,
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @a : tensor<128xf32> role = trainable
 graph.parameter @b : tensor<256xbf16> role = trainable
 zero.bucket @exact : f32 padded = 128 members = [#zero.member<@a, 0, 128>] {trainable, optimizer_sharded, gradients_sharded}
@@ -67,7 +67,7 @@ graph.program @micro phase = micro inputs = ["x", "y"] {
 // CHECK-NOT: zero.fetch
 // CHECK: graph.return
 // Steps that publish are marked as such, gathers too.
-// PLAN-LABEL: plan.section @update
+// PLAN-LABEL: plan.section update
 // PLAN-DAG: plan.step "cast" queue = host_compute {{.*}} {publishes
 // PLAN-DAG: plan.step "h2d" queue = h2d {{.*}} {publishes
 // PLAN-DAG: plan.step "h2d" queue = h2d {{.*}} {publishes
@@ -76,7 +76,7 @@ graph.program @micro phase = micro inputs = ["x", "y"] {
 // PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
 // PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
 // A queue publishes before it does anything else.
-// FIRST-LABEL: plan.section @update
+// FIRST-LABEL: plan.section update
 // FIRST: plan.step "nvme_read" {{.*}} {publishes
 // FIRST-NOT: plan.step "nvme_read" {{.*}} {seconds
 // FIRST: plan.step "nvme_read" {{.*}} {publishes

@@ -3,7 +3,7 @@
 // Three nodes of two. A gather runs between nodes, then inside: pieces arrive by local index, then by node. A reduce-scatter
 // runs inside, then between nodes; the scale belongs to the last hop.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 3>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 3>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 384 members = [] {trainable, parameters_sharded, gradients_sharded}
 graph.program @micro phase = micro inputs = [] {
   // CHECK: %[[S:.*]] = zero.storage @bucket0 of parameters
@@ -36,7 +36,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // Dequantization puts the pieces in their places: nothing is reordered. A buffer that is completed in place is.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 256 members = [] {parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 256 members = []
 graph.program @micro phase = micro inputs = [] {
@@ -62,7 +62,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // One axis: nothing to do.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 128 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {
   %s = zero.storage @bucket0 of parameters : !zero.buffer<64 x f32, device>

@@ -5,7 +5,7 @@
 // Two nodes of two. Backward gathers inside the node: what forward's gather left there, as it came. A bucket that is gathered
 // once stays as it is.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 1024 members = [] {parameters_sharded}
 zero.bucket @bucket1 : f32 padded = 1024 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {

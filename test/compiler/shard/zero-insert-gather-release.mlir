@@ -3,10 +3,10 @@
 // Cut: one gather in forward and one in backward, each just before the first use and released after the last; views of
 // parameters are made anew in each half. What backward does not use is not viewed there. A buffer is read in place.
 // CHECK-LABEL: graph.program @micro
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 graph.parameter @s : tensor<64xf32> role = buffer
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>, #zero.member<@v, 64, 64>] {trainable, parameters_sharded}
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):
@@ -77,8 +77,8 @@ graph.program @micro phase = micro inputs = [] {
 // CHECK: zero.gather
 // CHECK: zero.release
 // CHECK: graph.output
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<64xf32> role = trainable
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {trainable, parameters_sharded}
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<64xf32>):

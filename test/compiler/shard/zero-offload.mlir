@@ -14,7 +14,7 @@
 // ROOM: zero.bucket @bucket0 {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier host>
 // WAIT: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier host>, {{.*}}optimizer_tier = #zero<tier nvme>
 // NVME: zero.bucket @bucket0 {{.*}}gradients_tier = #zero<tier nvme>, {{.*}}optimizer_tier = #zero<tier nvme>, {{.*}}parameters_tier = #zero<tier nvme>
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<5000xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 5120 members = [#zero.member<@w, 0, 5000>] {trainable, parameters_sharded, gradients_sharded, optimizer_sharded}
 

@@ -6,7 +6,7 @@ module {}
 // -----
 
 // Without zero-bucket.
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<8x8xf32>):
@@ -17,7 +17,7 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<8x8xf32> role = trainable
 zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 0, 64>] {trainable}
 graph.program @update phase = update inputs = [] {

@@ -6,7 +6,7 @@
 // CHECK-NOT: zero.all_
 // CHECK: zero.reduce_loss
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 graph.parameter @f : tensor<64xf32> role = frozen

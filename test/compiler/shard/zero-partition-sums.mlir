@@ -4,7 +4,7 @@
 
 // UNKNOWN: fp8
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<128xbf16> role = trainable
 graph.parameter @v : tensor<128xf32> role = trainable
 graph.parameter @f : tensor<128xbf16> role = frozen

@@ -9,7 +9,7 @@
 // STEPS: grad-accumulation: 0 is not in [1, 1048576]
 // S3: module attributes {zero.execution = #zero.execution<stage = 3, accumulation = 4>}
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @w : tensor<8x8xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 graph.parameter @f : tensor<64xf32> role = frozen

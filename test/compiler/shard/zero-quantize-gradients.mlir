@@ -5,7 +5,7 @@
 // bytes and a scale; after the first hop a rank has the sums of its node for two of them.
 // CHECK-LABEL: graph.program @micro
 // EF-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 4>]
 zero.bucket @bucket0 : f32 padded = 512 members = [] {trainable, gradients_sharded}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<512 x f32, device>
@@ -31,7 +31,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // One axis: one hop.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 zero.bucket @bucket0 : bf16 padded = 128 members = [] {trainable, gradients_sharded}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<128 x bf16, device>
@@ -47,7 +47,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // One rank sends nothing.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : f32 padded = 64 members = [] {trainable}
 graph.program @micro phase = micro inputs = [] {
   %g = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>

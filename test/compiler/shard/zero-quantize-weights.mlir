@@ -6,7 +6,7 @@
 
 // Values and scales of a shard travel as one run of bytes: 320 of int8, and the scale of one block.
 // CHECK-LABEL: graph.program @micro
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 1>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 1>]
 zero.bucket @bucket0 : bf16 padded = 640 members = [] {parameters_sharded}
 graph.program @micro phase = micro inputs = [] {
   // CHECK-NEXT: %[[S:.*]] = zero.storage @bucket0 of parameters

@@ -14,7 +14,7 @@
 // ALL: zero.bucket @forward {{.*}} {gradients_sharded, optimizer_sharded, parameters_sharded, trainable}
 // ALL: zero.bucket @small {{.*}} {gradients_sharded, optimizer_sharded, resident, trainable}
 // ALL: zero.bucket @large {{.*}} {gradients_sharded, optimizer_sharded, resident, trainable}
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 graph.parameter @a : tensor<128xf32> role = trainable
 graph.parameter @b : tensor<256xf32> role = trainable
 graph.parameter @c : tensor<512xf32> role = trainable

@@ -233,6 +233,26 @@ graph.program @micro phase = micro inputs = ["q"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c13] run and stride without dropout}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, run = 18 : i64, stride = 36 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["q"] {
+^bb0(%q: tensor<1x2x3x4xf32>):
+  // expected-error @below {{[attention_c13] a run of 8 is no whole heads of 9 scores}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.attention %q, %q, %q {scale = 0.5 : f64, dropout = 0.1 : f64, dropout_id = 0 : i64, run = 8 : i64, stride = 16 : i64} : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> (tensor<1x2x3x4xf32>, tensor<1x2x3xf32>)
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["q", "l", "m"] {
 ^bb0(%q: tensor<1x2x3x4xf32>, %l: tensor<1x2x3xf32>, %m: tensor<1x1x1x3xf32>):
   // expected-error @below {{[attention_c9] there is no float mask with an element for each query and key}}
@@ -343,20 +363,20 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
-graph.program @micro phase = micro inputs = ["x", "o"] {
-^bb0(%x: tensor<4xf32>, %o: tensor<i64>):
-  // expected-error @below {{[random_c2] `first`, a scalar i64, goes with `run` > 0 and `stride` >= run}}
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<4xf32>):
+  // expected-error @below {{[random_c2] `run` > 0 goes with `stride` >= run}}
   // expected-error @below {{failed to infer returned types}}
-  %0:2 = graph.dropout %x, %o {ratio = 0.5 : f64, id = 3 : i64, run = 2 : i64, stride = 1 : i64} : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = graph.dropout %x {ratio = 0.5 : f64, id = 3 : i64, run = 2 : i64, stride = 1 : i64} : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>)
   graph.return
 }
 
 // -----
 
 graph.program @micro phase = micro inputs = [] {
-  // expected-error @below {{[random_c2] `first`, a scalar i64, goes with `run` > 0 and `stride` >= run}}
+  // expected-error @below {{[random_c2] `run` > 0 goes with `stride` >= run}}
   // expected-error @below {{failed to infer returned types}}
-  %0 = graph.random {type = tensor<4xf32>, id = 3 : i64, run = 2 : i64, stride = 4 : i64} : () -> tensor<4xf32>
+  %0 = graph.random {type = tensor<4xf32>, id = 3 : i64, stride = 4 : i64} : () -> tensor<4xf32>
   graph.return
 }
 

@@ -71,3 +71,15 @@ module attributes {graph.model_ranks = 2 : i64} {
 // expected-error @below {{[parameter_c8] 'tensor<8x5xf32>' is no part of one of 2 ranks of 'tensor<8x12xf32>', dimension 1 in 3 groups}}
 graph.parameter @"w[0:3]" : tensor<3x5xf32> role = trainable {part = #graph.part<"w", 0, tensor<8x5xf32>>, cut = #graph.cut<1, 3, tensor<8x12xf32>>}
 }
+
+// -----
+
+// expected-error @below {{[module_c1] 'graph.target' is neither "cpu" nor "cuda": "tpu"}}
+module attributes {graph.target = "tpu"} {
+}
+
+// -----
+
+// expected-error @below {{[module_c2] 'graph.model_ranks' is no i64 of at least 1: 0 : i64}}
+module attributes {graph.model_ranks = 0 : i64} {
+}

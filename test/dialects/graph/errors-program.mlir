@@ -54,6 +54,14 @@ graph.program @update phase = update inputs = ["x"] {
 
 // -----
 
+// expected-error @below {{[program_c4] has 1 arguments but 2 ranges}}
+graph.program @micro phase = micro inputs = ["x"] ranges = [#graph.index_range<limit = 4>, #graph.index_range<>] {
+^bb0(%x: tensor<4xi64>):
+  graph.return
+}
+
+// -----
+
 // expected-error @below {{[program_c3] input 0 has type 'tensor<?xf32>', no tensor of static shape}}
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<?xf32>):

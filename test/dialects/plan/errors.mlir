@@ -34,13 +34,7 @@ plan.bucket @bucket0 : f32 padded = 64 used = 65
 
 // -----
 
-// expected-error @below {{[section_c1] is named "macro", not "micro", "update" or "eval"}}
-plan.section @macro {
-}
-
-// -----
-
-plan.section @micro {
+plan.section micro {
   // expected-error @below {{[step_c1] has 1 inputs among 0 operands}}
   plan.step "relu" queue = compute inputs = 1 operands = [] attributes = {} waits = []
 }

@@ -7,32 +7,33 @@ module attributes {zero.execution = #zero.execution<stage = 4>} {}
 // -----
 
 // expected-error @below {{[mesh_c1] has axis "local" of size 0}}
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 0>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 0>]
 
 // -----
 
 // expected-error @below {{[mesh_c1] has axis "node" twice}}
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"node" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"node" = 2>]
 
 // -----
 
 // expected-error @below {{[mesh_c1] has more than 65536 ranks}}
-zero.mesh @mesh axes = [#zero.axis<"node" = 4096>, #zero.axis<"local" = 8>, #zero.axis<"model" = 4, model>]
+zero.mesh axes = [#zero.axis<"node" = 4096>, #zero.axis<"local" = 8>, #zero.axis<"model" = 4, model>]
 
 // -----
 
-// expected-error @below {{[mesh_c2] is named @ranks, not @mesh}}
-zero.mesh @ranks axes = [#zero.axis<"local" = 2>]
+graph.parameter @w : tensor<4xf32> role = trainable
+// expected-error @below {{[mesh_c2] is not the first operation of its module}}
+zero.mesh axes = [#zero.axis<"local" = 2>]
 
 // -----
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 // expected-error @below {{[axes_c1] names ["local", "node"], which are not axes of the mesh in its order}}
 zero.bucket @bucket0 : f32 padded = 64 members = [] {axes = ["local", "node"]}
 
 // -----
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 2>, #zero.axis<"local" = 2>]
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<64 x f32, device>
   // expected-error @below {{[axes_c1] names ["model"], which are not axes of the mesh in its order}}
@@ -42,7 +43,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
-// expected-error @below {{[axes_c1] names axes, but there is no zero.mesh @mesh}}
+// expected-error @below {{[axes_c1] names axes, but there is no zero.mesh}}
 zero.bucket @bucket0 : f32 padded = 64 members = [] {axes = ["local"]}
 
 // -----
@@ -224,7 +225,7 @@ graph.program @micro phase = micro inputs = [] {
 
 // -----
 
-zero.mesh @mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 2>]
 // expected-error @below {{[bucket_c1] 64 elements are not 2 shards of a multiple of 64}}
 zero.bucket @bucket0 : f32 padded = 64 members = []
 
@@ -235,7 +236,7 @@ zero.bucket @bucket0 : f32 padded = 128 members = [#zero.member<@w, 64, 92233720
 
 // -----
 
-zero.mesh @mesh axes = [#zero.axis<"local" = 1>, #zero.axis<"model" = 3, model>]
+zero.mesh axes = [#zero.axis<"local" = 1>, #zero.axis<"model" = 3, model>]
 graph.program @micro phase = micro inputs = [] {
   %b = zero.alloc : !zero.buffer<64 x f32, host>
   // expected-error @below {{[part_c1] 3 parts of '!zero.buffer<32 x f32, host>' from element 0 on do not lie in '!zero.buffer<64 x f32, host>'}}

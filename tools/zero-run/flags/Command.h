@@ -79,6 +79,16 @@ inline CLI::Validator oneOf(const std::vector<std::string> &words) {
           shown + "}"};
 }
 
+/// An option of a word that names a value (runtime/base/Names.h).
+template <typename E, typename To>
+CLI::Option *addNamed(CLI::App &app, const std::string &name, To &to, const std::string &help) {
+  const auto names = namesOf(E());
+  return app
+      .add_option_function<std::string>(
+          name, [&to](const std::string &word) { to = *valueNamed<E>(word); }, help)
+      ->check(oneOf({names.begin(), names.end()}));
+}
+
 inline CLI::Validator positive(int64_t most = int64_t(1) << 40) { return within<int64_t>(1, most); }
 
 } // namespace zc::run

@@ -40,11 +40,10 @@ static void addOutput(CLI::App &app, Flags &flags) {
 
 static void addMachine(CLI::App &app, train::RunOptions &run) {
   const char *group = "Machine";
-  app.add_option(
-         "--device", run.device,
-         "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
-         "cuda-sync (step by step) (default: what the plan is for)")
-      ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}))
+  addNamed<DeviceKind>(
+      app, "--device", run.device,
+      "cpu, sync (all queues inline), fake (a GPU's streams, of threads in random order: for tests), cuda, or "
+      "cuda-sync (step by step) (default: what the plan is for)")
       ->group(group);
   app.add_option_function<std::string>(
          "--graphs", [&run](const std::string &graphs) { run.graphs = graphs == "on"; },
@@ -71,8 +70,8 @@ static void addProcesses(CLI::App &app, Flags &flags) {
   app.add_option("--hosts", flags.hosts,
                  "FILE or a:2,b:2: start the ranks there by mpirun; -n is for hosts without a number")
       ->group(group);
-  app.add_option("--comm", flags.comm, "inproc (threads), mpi (one process per rank), auto (mpi under mpirun or srun)")
-      ->check(oneOf({"auto", "inproc", "mpi"}))
+  addNamed<Connection>(app, "--comm", flags.comm,
+                       "inproc (threads), mpi (one process per rank), auto (mpi under mpirun or srun)")
       ->group(group);
   app.add_option("--watchdog", flags.run.watchdog,
                  "seconds after which a collective, a file, a kernel or a GPU's streams count as stuck (300; 0: never)")

@@ -17,8 +17,7 @@ public:
     app.add_option("--threads", flags.run.threads, "of --kernels: per rank (default: as a run here)")
         ->check(positive(4096));
     app.add_option("--products", flags.run.products, "of --kernels: as a run's");
-    app.add_option("--device", flags.run.device, "of --kernels: as a run's (default: what the plan is for)")
-        ->check(oneOf({"cpu", "cuda", "cuda-sync", "fake", "sync"}));
+    addNamed<DeviceKind>(app, "--device", flags.run.device, "of --kernels: as a run's (default: what the plan is for)");
   }
   Status complete() override {
     for (const char *flag : {"--threads", "--products", "--device"})

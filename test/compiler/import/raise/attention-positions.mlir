@@ -28,6 +28,30 @@ graph.program @micro phase = micro inputs = ["mistral", "k"] {
 
 // -----
 
+// The same filled in one after the other, with numbers: each row keeps its own key under both.
+// CHECK-LABEL: inputs = ["filled", "k"]
+// CHECK: graph.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, scale = 5.000000e-01 : f64, window = 2 : i64} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) ->
+graph.program @micro phase = micro inputs = ["filled", "k"] {
+^bb0(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>):
+  %rows = graph.constant dense<[[0], [1], [2], [3]]> : tensor<4x1xi64>
+  %columns = graph.constant dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>
+  %two = graph.constant dense<2> : tensor<i64>
+  %low = graph.constant dense<-1.0e9> : tensor<f32>
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %since = graph.sub %rows, %two : (tensor<4x1xi64>, tensor<i64>) -> tensor<4x1xi64>
+  %later = graph.less %rows, %columns : (tensor<4x1xi64>, tensor<1x4xi64>) -> tensor<4x4xi1>
+  %far = graph.less_equal %columns, %since : (tensor<1x4xi64>, tensor<4x1xi64>) -> tensor<4x4xi1>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
+  %h = graph.mul %s, %half : (tensor<2x2x4x4xf32>, tensor<f32>) -> tensor<2x2x4x4xf32>
+  %a = graph.select %later, %low, %h : (tensor<4x4xi1>, tensor<f32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %b = graph.select %far, %low, %a : (tensor<4x4xi1>, tensor<f32>, tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %p = graph.softmax %b {axis = 3 : i64} : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = graph.matmul %p, %k : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
+  graph.return %y : tensor<2x2x4x8xf32>
+}
+
+// -----
+
 // The same as a table, of the masks that the op has; what hides padding stays.
 // CHECK-LABEL: inputs = ["table", "k", "padding"]
 // CHECK: ^bb0(%[[Q:.*]]: tensor<2x2x3x8xf32>, %[[K:.*]]: tensor<2x2x4x8xf32>, %[[P:.*]]: tensor<2x1x1x4xi1>)
@@ -124,6 +148,22 @@ graph.program @micro phase = micro inputs = ["one", "k"] {
   %p = graph.softmax %capped {axis = 3 : i64} : (tensor<1x2x5x5xf32>) -> tensor<1x2x5x5xf32>
   %y = graph.matmul %p, %k : (tensor<1x2x5x5xf32>, tensor<1x2x5x8xf32>) -> tensor<1x2x5x8xf32>
   graph.return %y : tensor<1x2x5x8xf32>
+}
+
+// -----
+
+// A cap that is no number is none.
+// CHECK-LABEL: inputs = ["infinite", "k"]
+// CHECK-NOT: graph.attention
+graph.program @micro phase = micro inputs = ["infinite", "k"] {
+^bb0(%q: tensor<2x2x4x8xf32>, %k: tensor<2x2x4x8xf32>):
+  %cap = graph.constant dense<0x7F800000> : tensor<f32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x4xf32>
+  %bent = graph.tanh %s : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %capped = graph.mul %bent, %cap : (tensor<2x2x4x4xf32>, tensor<f32>) -> tensor<2x2x4x4xf32>
+  %p = graph.softmax %capped {axis = 3 : i64} : (tensor<2x2x4x4xf32>) -> tensor<2x2x4x4xf32>
+  %y = graph.matmul %p, %k : (tensor<2x2x4x4xf32>, tensor<2x2x4x8xf32>) -> tensor<2x2x4x8xf32>
+  graph.return %y : tensor<2x2x4x8xf32>
 }
 
 // -----
