@@ -17,8 +17,8 @@ struct Moved {
   /// How many of the input's: what one column must hold another need not.
   enum class Share { all, most, few };
   unsigned input = 0;
-  std::optional<int64_t> shift =
-      0; ///< element t of the last dimension is of the input's t + shift; nothing: of another
+  /// Element t of the last dimension is of the input's t + shift; nothing: of another dimension.
+  std::optional<int64_t> shift = 0;
   Share share = Share::all;
 };
 

@@ -325,6 +325,8 @@ Case inHalf(Case c, DType half) {
       for (TensorType &type : *list)
         if (type.dims.size() == 3)
           type.dtype = DType::f32;
+  if (c.attributes.count("mask_grad"))
+    c.outputs.back().dtype = DType::f32;
   if (optimizer) {
     for (TensorType &type : c.outputs)
       type.dtype = DType::f32;
