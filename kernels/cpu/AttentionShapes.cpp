@@ -52,9 +52,20 @@ static bool readDropRate(const KernelSpec &spec, AttentionShape &shape) {
   shape.dropoutId = spec.getInt("dropout_id", 0);
   shape.seed = spec.seed;
   shape.rank = spec.rank;
-  shape.part = numbersOfPart(spec);
-  const int64_t scores = std::max<int64_t>(1, shape.queries * shape.keys);
-  return shape.dropout >= 0 && shape.dropout < 1 && shape.part.run % scores == 0;
+  shape.headsOfSample = shape.heads;
+  shape.headsBefore = 0;
+  // A rank has some of each sample's heads, or some of the samples.
+  const NumbersOfPart part = numbersOfPart(spec);
+  const int64_t scores = std::max<int64_t>(1, shape.queries * shape.keys), run = part.run / scores;
+  bool isPart = part.run % scores == 0 && part.stride % scores == 0;
+  if (part.run != 0) {
+    shape.headsBefore = part.first / scores;
+    if (run == shape.heads)
+      shape.headsOfSample = part.stride / scores;
+    else
+      isPart &= run == shape.batch * shape.heads;
+  }
+  return shape.dropout >= 0 && shape.dropout < 1 && isPart;
 }
 
 /// What becomes of scores.
@@ -89,7 +100,8 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, co
                          .that(types, "f32, bf16, f16 or f64 of one type, results and lse of the operands' shapes")
                          .that([&] { return !at.mask || readMask(spec.operands[*at.mask], shape); },
                                "a bool or float mask of rank 4 that broadcasts to [B,H,S,L]")
-                         .that([&] { return readDropRate(spec, shape); }, "dropout in [0, 1), of whole heads")
+                         .that([&] { return readDropRate(spec, shape); },
+                               "dropout in [0, 1), of all or some heads of a sample, or of some samples")
                          .that([&] { return readScores(spec, shape); }, "a window and a softcap of 0 or more")
                          .done());
   return shape;

@@ -70,13 +70,18 @@ struct AttentionShape {
   int64_t dropoutId;
   uint64_t seed;
   int rank;
-  NumbersOfPart part; ///< of the probabilities, [batch, heads, queries, keys], in whole heads
+  /// Of dropout: heads that a sample has on all ranks, and heads before the first one of this rank's.
+  int64_t headsOfSample, headsBefore;
 
   /// Is lse so large that fp32 has it roughly? Beside a mask of -1e9, which hides a row as a whole, the logarithm of
   /// the row's sum is lost, and each key has a weight of 1. The gradient sums such a row's weights again, and divides.
   static ZC_HD bool isRough(double lse) { return lse < -512 || lse > 512; }
-  /// Whose number dropout draws for the first key of a row of [batch, heads, queries].
-  ZC_HD int64_t firstNumber(int64_t row) const { return part.placeOf(row * keys); }
+  /// Whose number dropout draws for the first score of a head. Not negative, whatever a plan says.
+  ZC_HD int64_t firstNumber(int64_t sample, int64_t head) const {
+    const auto heads = static_cast<uint64_t>(sample) * static_cast<uint64_t>(headsOfSample) +
+                       static_cast<uint64_t>(headsBefore) + static_cast<uint64_t>(head);
+    return static_cast<int64_t>(heads * static_cast<uint64_t>(queries * keys) & ~uint64_t{0} >> 1);
+  }
   /// Of a query's own key it is so far to the first one that it sees, and past the last one, wherever keys end.
   ZC_HD int64_t firstSeen() const { return window == 0 ? -queries - keys : 1 - window; }
   ZC_HD int64_t endOfSeen() const { return causal ? 1 : window == 0 ? queries + keys : window; }

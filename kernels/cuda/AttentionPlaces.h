@@ -54,7 +54,11 @@ template <typename T> struct AttentionPlaces {
     return s.dropout == 0 ? Words{} : randomKey(s.dropoutId, frame.context->step, frame.context->micro, s.rank, s.seed);
   }
   ZC_HD A factor(const Words &key, int64_t row, int64_t j) const {
-    return s.dropout == 0 ? A(1) : static_cast<A>(dropoutFactor(key, s.firstNumber(row) + j, s.dropout));
+    if (s.dropout == 0)
+      return A(1);
+    const int64_t head = row / s.queries, i = row % s.queries;
+    return static_cast<A>(
+        dropoutFactor(key, s.firstNumber(head / s.heads, head % s.heads) + i * s.keys + j, s.dropout));
   }
   ZC_HD bool isHidden(int64_t i, int64_t j) const { return j < s.firstKey(i) || j >= s.endKey(i); }
   /// What a product is before it is masked; and what that grows by where the product times `scale` does.

@@ -22,6 +22,7 @@ template <typename T, CoreForm kForm> struct CoreScores {
   float scale, power; ///< by which products are multiplied; for powers of two
   float inner, cap;   ///< cap tanh(inner product), for powers of two; cap 0: scores are the products
   CoreDropout dropout;
+  int64_t headsOfSample, headsBefore; ///< AttentionShape's
   const void *mask;
   int64_t maskStrides[4];
 
@@ -32,7 +33,8 @@ template <typename T, CoreForm kForm> struct CoreScores {
         behind(keys - queries + static_cast<int>(s.endOfSeen()) - 1), maskType(s.mask),
         scale(static_cast<float>(s.scale)), power(static_cast<float>(s.scale * kLog2E)),
         inner(s.softcap == 0 ? 0 : static_cast<float>(s.scale / s.softcap)),
-        cap(static_cast<float>(s.softcap * kLog2E)), dropout(s), mask(mask) {
+        cap(static_cast<float>(s.softcap * kLog2E)), dropout(s), headsOfSample(s.headsOfSample),
+        headsBefore(s.headsBefore), mask(mask) {
     std::copy(s.maskStrides.begin(), s.maskStrides.end(), maskStrides);
   }
 
@@ -97,7 +99,7 @@ template <typename T, CoreForm kForm> struct CoreScores {
   /// Where the numbers that it draws for a head stand among those of all heads: of a query and a key `place` further
   /// on.
   ZC_HD int64_t firstNumber(int64_t sample, int head) const {
-    return dropout.firstNumber((sample * heads + head) * queries * keys);
+    return (sample * headsOfSample + headsBefore + head) * queries * keys;
   }
   ZC_HD int64_t place(int query, int key) const { return int64_t{query} * keys + key; }
   /// Drops of a warp's sums, of queries from `query` and keys from `key` on.

@@ -86,8 +86,9 @@ private:
         const int i = warp.index * Cut::kOfWarp + tall * 16 + lane / 4 + lower * 8;
         const int64_t row = own.row() + i;
         const float lowest = g.scores.lowest(), sum = i < own.count ? g.lse[row] : lowest;
-        // Rows that see nothing weigh nothing.
-        const float exponent = sum == lowest ? lowest : -CoreScores<T, kForm>::asPower(sum);
+        // Rows that see nothing weigh nothing. Beside numbers alone lse may be too large for a power of two.
+        const float power = g.scores.kMasked ? g.scores.asPower(sum) : static_cast<float>(kLog2E) * sum;
+        const float exponent = sum == lowest ? lowest : -power;
         state.exponent[tall].of[at][lower] = exponent;
         if (lane % 4 == 0 && i < own.count) {
           g.deltas[row] = state.delta[tall].of[at][lower];

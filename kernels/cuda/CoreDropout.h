@@ -16,17 +16,14 @@ template <typename Warp> using CoreKept = typename Warp::template Held<uint32_t,
 class CoreDropout {
 public:
   explicit CoreDropout(const cpu::AttentionShape &s)
-      : id(s.dropoutId), seed(s.seed), rank(s.rank), part(s.part),
-        threshold(static_cast<uint32_t>(dropoutThreshold(s.dropout))), scale(static_cast<float>(1 / (1 - s.dropout))) {}
+      : id(s.dropoutId), seed(s.seed), rank(s.rank), threshold(static_cast<uint32_t>(dropoutThreshold(s.dropout))),
+        scale(static_cast<float>(1 / (1 - s.dropout))) {}
 
   ZC_HD bool isThere() const { return threshold != 0; }
   /// What is drawn from in a step.
   ZC_HD Words drawn(const Frame &frame) const {
     return randomKey(id, frame.context->step, frame.context->micro, rank, seed);
   }
-
-  /// Whose number the first score of a head has, of which `before` of this rank's come before.
-  ZC_HD int64_t firstNumber(int64_t before) const { return part.placeOf(before); }
 
   /// place(row, other) is where the number of a sum stands among those of all heads.
   template <int D, typename Warp, typename Place>
@@ -67,7 +64,6 @@ private:
   int64_t id;
   uint64_t seed;
   int rank;
-  NumbersOfPart part;
   uint32_t threshold;
   float scale;
 };

@@ -204,52 +204,68 @@ TEST(FastAttention, dropsWhatDropoutWould) {
   }
 }
 
-/// Heads `first` to `first` + n of a [B, H, ...] value.
-static Value someHeads(const Value &whole, int64_t first, int64_t n) {
+/// Of a [B, H, ...] value so many samples and heads from the first ones on.
+static Value partOf(const Value &whole, int64_t sample, int64_t samples, int64_t head, int64_t heads) {
   const Ints &dims = whole.type.dims;
   Ints own = dims;
-  own[1] = n;
+  own[0] = samples;
+  own[1] = heads;
   Value part({whole.type.dtype, own});
   const int64_t ofHead = std::accumulate(dims.begin() + 2, dims.end(), int64_t{1}, std::multiplies<>());
-  for (int64_t i = 0; i < dims[0] * n * ofHead; ++i) {
-    const int64_t sample = i / (n * ofHead), within = i % (n * ofHead);
-    part.set(size_t(i), whole.get(size_t((sample * dims[1] + first) * ofHead + within)));
+  for (int64_t i = 0; i < samples * heads * ofHead; ++i) {
+    const int64_t b = sample + i / (heads * ofHead), within = i % (heads * ofHead);
+    part.set(size_t(i), whole.get(size_t((b * dims[1] + head) * ofHead + within)));
   }
   return part;
 }
 
-/// A rank of the model axis has some of the heads: of these it drops what the attention on all of them does.
-TEST(FastAttention, ofSomeHeadsDropsWhatTheWholeDoesThere) {
-  constexpr int64_t kRanks = 3, kHeads = 2, kQueries = 21;
-  for (int64_t keys : {36, 37})
-    for (DType type : {DType::f32, DType::bf16})
-      for (const KernelRegistry *kernels : {&registry(true), &registry(false), &blockRegistry()}) {
-        const Ints queries = {2, kRanks * kHeads, kQueries, 16}, of = {2, kRanks * kHeads, keys, 16};
-        const Value q = random(type, queries, 1), k = random(type, of, 2), v = random(type, of, 3),
-                    grad = random(type, queries, 4), lse({DType::f32, {2, kRanks * kHeads, kQueries}});
-        Attributes drawn = {{"causal", kOne}, {"dropout", 0.4}, {"dropout_id", int64_t{7}}, {"own", kOne}};
-        const std::vector<Value> all = must(runOn(*kernels, {"attention", {q, k, v}, {q, lse}, drawn}));
-        const std::vector<Value> grads =
-            must(runOn(*kernels, {"attention_grad", {grad, q, k, v, all[0], all[1]}, {q, k, v}, drawn}));
-        drawn["run"] = kHeads * kQueries * keys;
-        drawn["stride"] = kRanks * kHeads * kQueries * keys;
-        for (int rank = 0; rank < kRanks; ++rank) {
-          auto own = [&](const Value &whole) { return someHeads(whole, rank * kHeads, kHeads); };
-          Call forward{"attention", {own(q), own(k), own(v)}, {own(q), own(lse)}, drawn};
-          Call backward{"attention_grad",
-                        {own(grad), own(q), own(k), own(v), own(all[0]), own(all[1])},
-                        {own(q), own(k), own(v)},
-                        drawn};
-          forward.modelRank = backward.modelRank = rank;
-          const std::vector<Value> part = must(runOn(*kernels, forward)), slopes = must(runOn(*kernels, backward));
-          EXPECT_TRUE(part[0] == own(all[0])) << rank;
-          for (size_t i = 0; i < 3; ++i)
-            EXPECT_TRUE(slopes[i] == own(grads[i])) << rank << ", gradient " << i;
+/// A rank of the model axis has some of the heads, or of the samples: of these it drops what the attention on all does.
+TEST(FastAttention, ofAPartDropsWhatTheWholeDoesThere) {
+  constexpr int64_t kRanks = 2, kSamples = 4, kHeads = 4, kQueries = 21;
+  for (bool ofHeads : {true, false})
+    for (int64_t keys : {36, 37})
+      for (DType type : {DType::f32, DType::bf16})
+        for (const KernelRegistry *kernels : {&registry(true), &registry(false), &blockRegistry()}) {
+          const Ints queries = {kSamples, kHeads, kQueries, 16}, of = {kSamples, kHeads, keys, 16};
+          const Value q = random(type, queries, 1), k = random(type, of, 2), v = random(type, of, 3),
+                      grad = random(type, queries, 4), lse({DType::f32, {kSamples, kHeads, kQueries}});
+          Attributes drawn = {{"causal", kOne}, {"dropout", 0.4}, {"dropout_id", int64_t{7}}, {"own", kOne}};
+          const std::vector<Value> all = must(runOn(*kernels, {"attention", {q, k, v}, {q, lse}, drawn}));
+          const std::vector<Value> grads =
+              must(runOn(*kernels, {"attention_grad", {grad, q, k, v, all[0], all[1]}, {q, k, v}, drawn}));
+          const int64_t samples = ofHeads ? kSamples : kSamples / kRanks, heads = ofHeads ? kHeads / kRanks : kHeads,
+                        run = (ofHeads ? heads : samples * heads) * kQueries * keys;
+          drawn["run"] = run;
+          drawn["stride"] = kRanks * run;
+          for (int rank = 0; rank < kRanks; ++rank) {
+            auto own = [&](const Value &whole) {
+              return partOf(whole, ofHeads ? 0 : rank * samples, samples, ofHeads ? rank * heads : 0, heads);
+            };
+            Call forward{"attention", {own(q), own(k), own(v)}, {own(q), own(lse)}, drawn};
+            Call backward{"attention_grad",
+                          {own(grad), own(q), own(k), own(v), own(all[0]), own(all[1])},
+                          {own(q), own(k), own(v)},
+                          drawn};
+            forward.modelRank = backward.modelRank = rank;
+            const std::vector<Value> part = must(runOn(*kernels, forward)), slopes = must(runOn(*kernels, backward));
+            EXPECT_TRUE(part[0] == own(all[0])) << rank;
+            for (size_t i = 0; i < 3; ++i)
+              EXPECT_TRUE(slopes[i] == own(grads[i])) << rank << ", gradient " << i;
+          }
         }
-      }
-  Value x = random(DType::f32, {1, 1, 3, 4}, 1), lse({DType::f32, {1, 1, 3}});
-  Call broken{"attention", {x, x, x}, {x, lse}, {{"dropout", 0.4}, {"run", int64_t{10}}, {"stride", int64_t{20}}}};
-  EXPECT_FALSE(run(broken).ok()); // no whole head
+  const Value x = random(DType::f32, {2, 2, 3, 4}, 1), lse({DType::f32, {2, 2, 3}});
+  const int64_t most = std::numeric_limits<int64_t>::max() / 9 * 9;
+  auto numberOf = [&](int64_t run, int64_t stride) {
+    Call call{"attention", {x, x, x}, {x, lse}, {{"dropout", 0.4}, {"run", run}, {"stride", stride}}};
+    call.modelRank = 3;
+    Result<std::vector<Value>> done = zc::test::run(call);
+    return done.ok() ? 0 : done.error().number;
+  };
+  for (auto [run, stride] : {std::pair<int64_t, int64_t>{10, 20}, {9, 18}, {27, 54}, {18, 40}, {most, most}})
+    EXPECT_EQ(numberOf(run, stride), 703) << run << ", " << stride;
+  EXPECT_EQ(numberOf(18, 36), 0);
+  EXPECT_EQ(numberOf(18, most), 0); // of a plan that lies: some numbers
+  EXPECT_EQ(numberOf(36, 72), 0);
 }
 
 TEST(FastAttention, dropsInBlocks) {

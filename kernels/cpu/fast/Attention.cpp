@@ -115,7 +115,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
         if (std::exchange(packed, key) != key)
           forward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead),
                            rowsFrom(s, tensors.value, operands, b, keyHead), tile);
-        forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h}, {s, numbers, head},
+        forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h}, {s, numbers, b, h},
                     resultRows(s, tensors.result, operands, b, h), as<float>(operands[tensors.lse]) + head * s.queries,
                     tile);
       }

@@ -166,13 +166,13 @@ inline DropoutNumbers dropoutNumbers(const AttentionShape &s, const StepContext 
 struct HeadDropout {
   const AttentionShape &s;
   const DropoutNumbers &numbers;
-  int64_t head; ///< of all samples
+  int64_t sample, head;
 
   /// Factors of the first n keys of a block's row; null where nothing is dropped.
   const float *factors(const Block &block, int64_t i, int64_t n, float *buffer) const {
     if (s.dropout == 0)
       return nullptr;
-    return dropoutFactors(numbers, s.firstNumber(head * s.queries + block.row + i) + block.key, n, buffer);
+    return dropoutFactors(numbers, s.firstNumber(sample, head) + (block.row + i) * s.keys + block.key, n, buffer);
   }
 };
 

@@ -316,7 +316,7 @@ void runGroup(const Backward &backward, const AttentionGradTensors &tensors, con
                    rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
                    resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
                   {s, operands[6], b, h},
-                  {s, numbers, b * s.heads + h},
+                  {s, numbers, b, h},
                   tile});
   }
   backward.storeKeys(tile, resultRows(s, tensors.dKey, operands, b, keyHead),

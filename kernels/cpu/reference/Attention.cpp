@@ -30,13 +30,14 @@ double growthOf(const AttentionShape &s, double score) {
   return 1 - part * part;
 }
 
-/// What is dropped of probabilities in a step, by row of [B, H, S] and key.
+/// What is dropped of probabilities in a step, by sample, head, query and key.
 class Dropout {
 public:
   Dropout(const AttentionShape &s, const StepContext &context)
       : s(s), key(randomKey(s.dropoutId, context.step, context.micro, s.rank, s.seed)) {}
-  double factor(int64_t row, int64_t j) const {
-    return s.dropout == 0 ? 1 : static_cast<double>(dropoutFactor(key, s.firstNumber(row) + j, s.dropout));
+  double factor(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return s.dropout == 0 ? 1
+                          : static_cast<double>(dropoutFactor(key, s.firstNumber(b, h) + i * s.keys + j, s.dropout));
   }
 
 private:
@@ -100,7 +101,7 @@ Prepared prepareAttention(const KernelSpec &spec) {
           for (int64_t j = 0; j < s.keys; ++j) {
             double p = top == kMinusInfinity ? 0 : std::exp(scores[j] - top);
             total += p;
-            p *= p == 0 ? 0 : dropout.factor(row, j);
+            p *= p == 0 ? 0 : dropout.factor(b, h, i, j);
             const T *v = keyRow(t.value, j);
             for (int64_t d = 0; p != 0 && d < s.valueDepth; ++d)
               sums[d] += p * load(v[d]);
@@ -147,7 +148,7 @@ template <typename T, typename S> struct KeyHeadGradients {
       const T *k = rowOf<T>(t.key, operands, b, keyHead, j);
       const double score = scoreOf(s, dot(q, k, s.depth));
       double p = std::exp(score + maskAt<T>(s, operands[6], b, h, i, j) - lse) / sum;
-      const double factor = dropout.factor(row, j);
+      const double factor = dropout.factor(b, h, i, j);
       double slope = p * (factor * dot(g, rowOf<T>(t.value, operands, b, keyHead, j), s.valueDepth) - delta);
       const double ds = slope * growthOf(s, score) * s.scale;
       if (dMask)
