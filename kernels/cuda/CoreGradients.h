@@ -40,9 +40,10 @@ template <typename T, CoreForm kForm> struct CoreGradients {
     forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
       float &p = sums[tall][half].of[at][e];
       const float added = place(row, other, [&](int i, int j) { return scores.added(maskAt, i, j); });
-      // In the forward's order: beside a mask of -1e9 the score was rounded away, beside the exponent's 1e9 it would
+      // Of numbers in the forward's order: beside -1e9 the score was rounded away, beside the exponent's 1e9 it would
       // stay.
-      p = powerOfTwo(scores.score(p) + added + exponent(at, tall, e, other));
+      const float least = exponent(at, tall, e, other);
+      p = powerOfTwo(Scores::kMasked ? scores.score(p) + added + least : scoreAnd(p, least + added));
     });
   }
 
