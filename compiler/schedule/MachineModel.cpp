@@ -19,7 +19,8 @@ static const MachineModel::Field *findRate(const std::string &name) {
   return field == std::end(MachineModel::kFields) ? nullptr : field;
 }
 
-static bool isRate(double value) { return value > 0 && std::isfinite(value); }
+/// Per second, or seconds; of other numbers times have no end, or are none.
+static bool isRate(double value) { return value >= 1e-12 && value <= 1e24; }
 
 static Error wrongMachine(std::string message, const std::string &near, const std::vector<std::string> &known) {
   return makeError(Code::usage, 390, std::move(message), "--machine",

@@ -38,7 +38,10 @@ std::optional<zc::IndexRange> GatherOp::getIndexRange(unsigned index) {
   return index == 1 ? std::optional(zc::IndexRange{-rows, rows, std::nullopt, false}) : std::nullopt;
 }
 
-static zc::IndexRange labelsOf(int64_t classes, int64_t ignored) { return {0, classes, ignored, true}; }
+/// The lowest number there is stands for none that is ignored.
+static zc::IndexRange labelsOf(int64_t classes, int64_t ignored) {
+  return {0, classes, ignored == INT64_MIN ? std::nullopt : std::optional(ignored), true};
+}
 std::optional<zc::IndexRange> CrossEntropyOp::getIndexRange(unsigned index) {
   return index == 1 ? std::optional(labelsOf(shapeOf(getLogits()).back(), int64_t(getIgnoreIndex()))) : std::nullopt;
 }

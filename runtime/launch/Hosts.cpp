@@ -22,8 +22,10 @@ static Result<Host> parseHost(const std::string &line, int perHost) {
   std::string rest = hasMore ? line.substr(std::min(line.find_first_not_of(": \t", end), line.size())) : "";
   if (rest.compare(0, 6, "slots=") == 0)
     rest.erase(0, 6);
-  if (host.name.empty() || host.name[0] == '-' || host.name.find('/') != std::string::npos ||
-      (hasMore && rest.empty()) || rest.size() > 5 || rest.find_first_not_of("0123456789") != std::string::npos)
+  constexpr size_t kLongestName = 253; // of the domain name system; Open MPI has room for little more
+  if (host.name.empty() || host.name.size() > kLongestName || host.name[0] == '-' ||
+      host.name.find('/') != std::string::npos || (hasMore && rest.empty()) || rest.size() > 5 ||
+      rest.find_first_not_of("0123456789") != std::string::npos)
     return badHost(line);
   if (!rest.empty())
     host.ranks = std::stoi(rest);

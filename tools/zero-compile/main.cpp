@@ -11,6 +11,7 @@
 
 #include <climits>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace zc;
@@ -104,9 +105,13 @@ static Status start(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  // Stages give back what the next ones take again: of large models the system would clear each page anew.
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  mallopt(M_TOP_PAD, 64 << 20);
+  // Stages give back what the next ones take again: of large models the system would clear each page anew. Under a
+  // limit of addresses there is none to spare.
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur == RLIM_INFINITY) {
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_TOP_PAD, 64 << 20);
+  }
   guardStandardStreams();
   Status status = runGuarded("zero-compile", [&] { return start(argc, argv); });
   if (status.ok())

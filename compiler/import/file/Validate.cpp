@@ -73,6 +73,9 @@ private:
   }
 
   Status name(const std::string &text, const char *what) {
+    if (text == "__metadata__") // which safetensors keep for themselves
+      return unsupportedError(unsupportedForm,
+                              std::string(what) + " name '" + text + "', which no file of weights can hold", file.path);
     if (!isValidUtf8(text)) // as the plan and everything that is written about it are
       return badFile(badStructure, std::string(what) + " name '" + text + "' is not UTF-8", file.path);
     if (static_cast<int64_t>(text.size()) <= limits.nameBytes)

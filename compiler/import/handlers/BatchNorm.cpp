@@ -70,7 +70,7 @@ void train(Node &node, Value x, double epsilon) {
 /// Until opset 14 all inputs have one type; from then on scale and bias, and the statistics, may have others.
 void batchNorm(Node &node) {
   Value x = node.input(0);
-  double epsilon = node.floatAttr("epsilon", 1e-5f);
+  double epsilon = node.epsilon(1e-5f);
   if (node.intAttr("spatial", 1) == 0)
     return node.unsupported("spatial = 0");
   for (unsigned i = 1; i < 5; ++i)
@@ -140,7 +140,7 @@ bool checkChannels(Node &node, int64_t scales) {
 void instanceNorm(Node &node) {
   Value x = node.input(0);
   if (checkChannels(node, rankOf(x) < 2 ? 0 : dimsOf(x)[1]))
-    normalizeGroups(node, dimsOf(x)[1], node.input(1), node.input(2), node.floatAttr("epsilon", 1e-5f));
+    normalizeGroups(node, dimsOf(x)[1], node.input(1), node.input(2), node.epsilon(1e-5f));
 }
 
 /// In opset 18 scale and bias are per group, from 21 on per channel.
@@ -163,7 +163,7 @@ void groupNorm(Node &node) {
     bias = spread(bias);
   }
   if (!node.failed())
-    normalizeGroups(node, groups, scale, bias, node.floatAttr("epsilon", 1e-5f));
+    normalizeGroups(node, groups, scale, bias, node.epsilon(1e-5f));
 }
 
 /// x / |x| along an axis; zeros stay zeros, with zero gradient.

@@ -73,8 +73,7 @@ void skipNorm(Node &node, bool simplified) {
   if (node.failed())
     return;
   llvm::StringRef op = simplified ? RmsNormOp::getOperationName() : LayerNormOp::getOperationName();
-  node.set(0, lastNorm(node, op, sum, node.input(2), simplified ? Value() : node.input(3),
-                       node.floatAttr("epsilon", 1e-12f)));
+  node.set(0, lastNorm(node, op, sum, node.input(2), simplified ? Value() : node.input(3), node.epsilon(1e-12f)));
   node.set(3, sum);
 }
 void skipLayerNorm(Node &node) { skipNorm(node, false); }

@@ -155,9 +155,8 @@ void embedLayerNorm(Node &node) {
     sum = sum + rows(node.input(4), node.input(1));
   if (node.failed())
     return;
-  node.set(0,
-           node.make<LayerNormOp>({sum, node.input(5), node.input(6)},
-                                  node.attrs().integer("axis", 2).real("epsilon", node.floatAttr("epsilon", 1e-12f))));
+  node.set(0, node.make<LayerNormOp>({sum, node.input(5), node.input(6)},
+                                     node.attrs().integer("axis", 2).real("epsilon", node.epsilon(1e-12f))));
   node.set(2, sum);
   if (!node.wants(1))
     return;

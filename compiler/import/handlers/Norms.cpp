@@ -36,7 +36,7 @@ template <typename OpT> void norm(Node &node) {
   if (Value bias = node.input(2))
     operands.push_back(toRow(node, bias, row));
   auto results = node.makeAll(OpT::getOperationName(), operands,
-                              node.attrs().integer("axis", axis).real("epsilon", node.floatAttr("epsilon", 1e-5f)));
+                              node.attrs().integer("axis", axis).real("epsilon", node.epsilon(1e-5f)));
   if (node.failed())
     return;
   node.set(0, results[0]);

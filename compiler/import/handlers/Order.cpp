@@ -180,6 +180,8 @@ void nonZero(Node &node) {
 void compress(Node &node) {
   Value x = node.input(0);
   const HostTensor *condition = node.constantOf(node.input(1));
+  if (condition && (condition->isFloat() || condition->rank() != 1))
+    return node.invalid("the condition is no vector of bools");
   int64_t axis = 0;
   if (node.hasAttr("axis")) {
     axis = node.axis(node.intAttr("axis", 0), rankOf(x));

@@ -138,6 +138,12 @@ double Node::floatAttr(llvm::StringRef name, double fallback) {
   const onnxpb::Attribute *a = attribute(name, attrFloat);
   return a ? a->f() : fallback;
 }
+double Node::epsilon(double fallback) {
+  const double value = floatAttr("epsilon", fallback);
+  if (!(value >= 0 && std::isfinite(value)))
+    invalid("its epsilon is " + std::to_string(value));
+  return value;
+}
 std::string Node::stringAttr(llvm::StringRef name, llvm::StringRef fallback) {
   const onnxpb::Attribute *a = attribute(name, attrString);
   return a ? a->s() : fallback.str();

@@ -60,6 +60,8 @@ public:
   bool hasAttr(llvm::StringRef name) const;
   int64_t intAttr(llvm::StringRef name, int64_t fallback);
   double floatAttr(llvm::StringRef name, double fallback);
+  /// Of a norm: what is not a finite number of 0 or more is an error.
+  double epsilon(double fallback);
   std::string stringAttr(llvm::StringRef name, llvm::StringRef fallback);
   llvm::SmallVector<int64_t> intsAttr(llvm::StringRef name);
   /// Of so many entries, each `fallback` where the attribute is not given; another number: bad input.

@@ -40,6 +40,17 @@ graph.parameter @eight : tensor<8x2xf32> role = trainable
 
 // -----
 
+// Where no label is ignored none is said to be.
+// CHECK: graph.program @micro phase = micro inputs = ["labels", "x"]
+// CHECK-SAME: ranges = [#graph.index_range<limit = 2, label = true, shift = 0>, #graph.index_range<>]
+graph.program @micro phase = micro inputs = ["labels", "x"] {
+^bb0(%t: tensor<3xi64>, %x: tensor<3x2xf32>):
+  %l, %e = graph.cross_entropy %x, %t {ignore_index = -9223372036854775808 : i64} : (tensor<3x2xf32>, tensor<3xi64>) -> (tensor<f32>, tensor<3xf32>)
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
 // Nothing is looked up: nothing is said.
 // CHECK: graph.program @micro phase = micro inputs = ["x"] {
 graph.program @micro phase = micro inputs = ["x"] {

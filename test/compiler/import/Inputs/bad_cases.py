@@ -275,6 +275,15 @@ check("a scalar state", linear(nodes=[node("Scan", ["", "p", "q", "x"], ["u", "v
                                inputs=[f("p", 2), f("q"), f("x", 2, 3)]), 3, "have no batch in common", "/op")
 check("too large a size", linear(inputs=[f("x", "batch", 4)]), 2, "--dim 'batch=N'", flags=["--dim", "batch=281474976710655"])
 
+product = node("MatMul", ["x", "w"], ["m"])
+check("a condition of floats", linear(nodes=[product, node("Constant", [], ["c"], value_float=1.0), node("Compress", ["m", "c"], ["y"], "/op"), loss]),
+      3, "the condition is no vector of bools", "/op")
+for epsilon in (-1.0, float("nan"), float("inf")):
+    check(f"an epsilon of {epsilon}", linear(nodes=[product, node("LayerNormalization", ["m", "s"], ["y"], "/op", epsilon=epsilon), loss],
+                                             initializers=[weight("w", 4, 3), weight("s", 3)]), 3, "its epsilon is", "/op")
+check("a name that weights cannot have", linear(nodes=[node("MatMul", ["x", "__metadata__"], ["y"]), loss], initializers=[weight("__metadata__", 4, 3)]),
+      4, "'__metadata__', which no file of weights can hold")
+
 # what an exporter adds as JSON
 record = lambda key, text: linear(extra=data(14, data(1, f"zero.{key}") + data(2, text)))  # noqa: E731
 for key, code in (("padding_idx", 3), ("batch_norm", 3), ("tied", 0)):  # of another form a tie is none
