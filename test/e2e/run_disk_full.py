@@ -95,10 +95,17 @@ def enough_for_one(kind):
 
 
 def fills_up():
-    """A disk that promised more than it has, as thin ones do: some write in the middle finds no room."""
+    """A disk that promised more than it has, as thin ones do: some write in the middle finds no room, or is lost by the file system, which had
+    taken it already and writes later when others want the machine: then its checksum is another when it is read."""
     with memory("thin", 80 * 1024 + NEEDED // 2) as below, disk("promises", 8 << 20, within=below) as folder:
-        text = run("fills-up", code=6, nvme=folder)
-        if not re.search(r"nvme tier: cannot write \d+ bytes at byte \d+ of its file in \"[^\"]*promises\": no space left", text):
+        try:
+            text = run("fills-up", code=6, nvme=folder)
+        except Case as other:
+            text = str(other)
+            if "exit code 9:" not in text:
+                raise
+        if not re.search(r"nvme tier: (cannot write \d+ bytes at byte \d+ of its file in \"[^\"]*promises\": no space left"
+                         r"|the block at byte \d+ of its file in \"[^\"]*promises\" is not what was written there)", text):
             raise Case(text)
         if [p.name for p in folder.iterdir() if p.name != "lost+found"]:
             raise Case("something stays")

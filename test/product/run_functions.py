@@ -79,7 +79,9 @@ def alike(h, given):
 def distances(h, given):
     """Those of a vector to itself are 0, where a root has no derivative."""
     centres = given["model"].centres
-    return (-torch.cdist(h, h)).exp().mean() + torch.cdist(h, centres.expand(h.shape[0], -1, -1), p=1).min(-1)[0].mean()
+    far = centres.expand(h.shape[0], -1, -1)
+    others = sum(torch.cdist(h, far, p=p).mean() for p in (0, 3, float("inf")))
+    return (-torch.cdist(h, h)).exp().mean() + torch.cdist(h, far, p=1).min(-1)[0].mean() + others
 
 
 def aligned(h, given):
@@ -204,6 +206,7 @@ def places(h, given):
                 for kind, own in (("mean", True), ("mean", False), ("sum", False), ("amax", False), ("amin", False), ("prod", False)))
     taken = torch.take_along_dim(h, to[:, :1], 2).square().mean() + torch.take_along_dim(h[:, :1], to, 2).mean()
     rows = base.new_zeros(5, 8).index_add(0, to[:, 0, 0].clamp(max=4), h[:, 0]).square().sum() / h.shape[0]
+    kinds = kinds + h.gather(2, to.argsort(dim=2, stable=True))[..., :4].square().mean() + h.gather(2, torch.argsort(to, stable=True, descending=True))[..., :3].sin().mean()
     return kinds + taken + rows + base.index_add(2, torch.tensor([0, 1, 1]), h[..., :3], alpha=0.5).square().mean()
 
 
@@ -392,6 +395,12 @@ def padded(h, given):
     return y.square().mean() + (y * q).mean()
 
 
+def saturated(h, given):
+    """Probabilities that have become 0 or 1, or nearly, where the logarithm of the loss ends and its derivative too."""
+    far = torch.tensor([20.0, -20.0, 60.0, -60.0, 110.0, -110.0, 0.5, -2.0])
+    return functional.binary_cross_entropy(torch.sigmoid(far + h), (torch.arange(8) % 3 / 2).expand_as(h))
+
+
 labelled = lambda **options: lambda h, given: functional.cross_entropy(pooled(h), given["labels"], **options)  # noqa: E731
 WEIGHTS = torch.linspace(0.5, 2, 8)
 FUNCTIONS = {
@@ -400,7 +409,7 @@ FUNCTIONS = {
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "filterbank": filterbank, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
-    "smoothed by hand": smoothed, "padded": padded, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
+    "smoothed by hand": smoothed, "padded": padded, "saturated": saturated, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,

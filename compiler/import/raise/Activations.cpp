@@ -79,19 +79,29 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
   }
 };
 
-/// max(log(u), -100), as torch.export writes binary_cross_entropy apart.
-bool isFloored(MaxOp op, Value log) {
-  return eitherOrder(op, [&](Value a, Value b) { return a == log && splatOf(b) == -100.0; });
+/// The logarithm that `op` is, but not below -100: the larger one, as torch.export writes binary_cross_entropy apart,
+/// or a selection, as which clamp is imported. Null: it is something else.
+LogOp flooredLog(Operation *op) {
+  Value log;
+  if (auto max = dyn_cast<MaxOp>(op)) {
+    eitherOrder(max, [&](Value a, Value b) {
+      log = splatOf(b) == -100.0 ? a : Value();
+      return bool(log);
+    });
+  } else if (auto select = dyn_cast<SelectOp>(op); select && splatOf(select.getLhs()) == -100.0) {
+    auto isBelow = select.getCondition().getDefiningOp<LessOp>();
+    if (isBelow && isBelow.getLhs() == select.getRhs() && splatOf(isBelow.getRhs()) == -100.0)
+      log = select.getRhs();
+  }
+  return log && sameType(log, op->getResult(0)) ? log.getDefiningOp<LogOp>() : LogOp();
 }
 
 /// Its derivative is 1 / max(u, 1e-12), as torch's: that of the parts is 0 times an infinity where u has reached 0.
-struct RaiseFlooredLog : OpRewritePattern<MaxOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(MaxOp op, PatternRewriter &rewriter) const override {
-    auto log = op.getLhs().getDefiningOp<LogOp>();
-    log = log ? log : op.getRhs().getDefiningOp<LogOp>();
-    if (!log || !isFloored(op, log) || log.getInput().getDefiningOp<BitcastOp>() ||
-        !sameType(log.getResult(), op.getResult()))
+template <typename FloorT> struct RaiseFlooredLog : OpRewritePattern<FloorT> {
+  using OpRewritePattern<FloorT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(FloorT op, PatternRewriter &rewriter) const override {
+    LogOp log = flooredLog(op);
+    if (!log || log.getInput().template getDefiningOp<BitcastOp>())
       return failure();
     TensorBuilder on(rewriter, op.getLoc());
     Value u = log.getInput(), fixed = on.make<BitcastOp>(u, TypeAttr::get(tensorOf(u).getElementType()));
@@ -111,10 +121,7 @@ struct RaiseLogSigmoid : OpRewritePattern<LogOp> {
   LogicalResult matchAndRewrite(LogOp op, PatternRewriter &rewriter) const override {
     Value rest = restOf(op.getInput());
     auto sigmoid = (rest ? rest : op.getInput()).getDefiningOp<SigmoidOp>();
-    bool isOfLoss = llvm::any_of(op->getUsers(), [&](Operation *user) {
-      auto floor = dyn_cast<MaxOp>(user);
-      return floor && isFloored(floor, op);
-    });
+    bool isOfLoss = llvm::any_of(op->getUsers(), [&](Operation *user) { return flooredLog(user) == op; });
     if (!sigmoid || isOfLoss || !sameType(sigmoid.getResult(), op.getResult()))
       return failure();
     Value x = sigmoid.getInput();
@@ -137,5 +144,6 @@ struct RaiseLogSigmoid : OpRewritePattern<LogOp> {
 } // namespace
 
 void zc::importer::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseSilu, RaiseGelu, RaiseFlooredLog, RaiseLogSigmoid>(patterns.getContext());
+  patterns.add<RaiseSilu, RaiseGelu, RaiseFlooredLog<MaxOp>, RaiseFlooredLog<SelectOp>, RaiseLogSigmoid>(
+      patterns.getContext());
 }

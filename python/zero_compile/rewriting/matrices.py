@@ -104,17 +104,17 @@ def stand_ins(torch):
         return Q[..., :n]
 
     def matrix_exp(A):
-        """Taylor's series of a 64th, squared six times (Moler and Van Loan 2003, method 3)."""
+        """Taylor's series of a 64th, squared six times (Moler and Van Loan 2003, method 3), of what is beside the identity, which a sum with it would round."""
         if not small(A):
             return NotImplemented
         part = A / 64
-        result = term = torch.eye(int(A.shape[-1]), dtype=A.dtype).expand(A.shape)
-        for order in range(1, 13):
+        beside = term = part
+        for order in range(2, 13):
             term = term @ part / order
-            result = result + term
+            beside = beside + term
         for _ in range(6):
-            result = result @ result
-        return result
+            beside = 2 * beside + beside @ beside
+        return beside + torch.eye(int(A.shape[-1]), dtype=A.dtype)
 
     return {
         linalg.det: det, torch.det: det, tensor.det: det, linalg.slogdet: slogdet, torch.slogdet: slogdet, tensor.slogdet: slogdet,

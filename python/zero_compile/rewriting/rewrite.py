@@ -248,7 +248,11 @@ def stand_ins(torch):
     def cdist(x1, x2, p=2.0, compute_mode=None):
         """At a distance of 0 the gradient is 0."""
         difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-        return difference.norm(dim=-1) if p == 2 else difference.abs().sum(-1) if p == 1 else NotImplemented
+        if p == 0:
+            return (difference != 0).to(difference.dtype).sum(-1)
+        if p in (1, math.inf):
+            return difference.abs().sum(-1) if p == 1 else difference.abs().amax(-1)
+        return difference.norm(dim=-1) if p == 2 else torch.linalg.vector_norm(difference, p, -1)
 
     def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
         if sorter is not None or not isinstance(input, torch.Tensor):

@@ -87,6 +87,10 @@ def stand_ins(torch):
         """Equal ones stay in no order that anything differentiable tells."""
         return input.sort(dim=dim, descending=descending) if stable is not False and not options else NotImplemented
 
+    def argsort(input, dim=-1, descending=False, stable=False):
+        """Of equal ones the first comes first, as in ONNX's TopK, which sort is exported as."""
+        return input.sort(dim=dim, descending=descending).indices if stable is not False else NotImplemented
+
     def erfinv(input):
         """Winitzki's approximation (2008) and Newton's steps from it, the last of which has the gradient."""
         x = input.detach()
@@ -125,7 +129,7 @@ def stand_ins(torch):
         torch.diag_embed: diag_embed, tensor.diag_embed: diag_embed, torch.diag: diag, tensor.diag: diag,
         torch.trace: lambda input: input.diagonal().sum(), tensor.trace: lambda input: input.diagonal().sum(), torch.cov: cov, tensor.cov: cov, torch.corrcoef: corrcoef, tensor.corrcoef: corrcoef,
         torch.clamp: clamp, tensor.clamp: clamp, torch.clip: clamp, tensor.clip: clamp,
-        torch.sort: sort, tensor.sort: sort, torch.msort: lambda input: input.sort(0).values, tensor.msort: lambda input: input.sort(0).values,
+        torch.sort: sort, tensor.sort: sort, torch.argsort: argsort, tensor.argsort: argsort, torch.msort: lambda input: input.sort(0).values, tensor.msort: lambda input: input.sort(0).values,
         torch.hypot: lambda input, other: (input.square() + other.square()).sqrt(), torch.lgamma: lgamma, tensor.lgamma: lgamma, torch.special.gammaln: lgamma, torch.digamma: digamma, tensor.digamma: digamma,
         torch.special.digamma: digamma, torch.special.psi: digamma, torch.kthvalue: kthvalue, tensor.kthvalue: kthvalue,
         torch.median: median, tensor.median: median, torch.quantile: quantile, tensor.quantile: quantile,

@@ -120,3 +120,24 @@ graph.program @micro phase = micro inputs = ["floored_log"] {
   %y = graph.max %log, %floor : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   graph.return %y : tensor<4xf32>
 }
+
+// -----
+
+// The same as clamp is imported.
+// CHECK-LABEL: inputs = ["clamped_log"]
+// CHECK-NOT: graph.softplus
+// CHECK: %[[P:.*]] = graph.sigmoid
+// CHECK: %[[FIXED:.*]] = graph.bitcast %[[P]]
+// CHECK: %[[L:.*]] = graph.log %[[FIXED]]
+// CHECK: %[[F:.*]] = graph.max %[[L]]
+// CHECK: %[[Y:.*]] = graph.add %{{.*}}, %[[F]]
+// CHECK: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["clamped_log"] {
+^bb0(%x: tensor<4xf32>):
+  %floor = graph.constant dense<-100.0> : tensor<f32>
+  %p = graph.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
+  %log = graph.log %p : (tensor<4xf32>) -> tensor<4xf32>
+  %below = graph.less %log, %floor : (tensor<4xf32>, tensor<f32>) -> tensor<4xi1>
+  %y = graph.select %below, %floor, %log : (tensor<4xi1>, tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
+  graph.return %y : tensor<4xf32>
+}
