@@ -10,6 +10,8 @@
 #include "kernels/formula/Optimizer.h"
 #include "kernels/formula/Philox.h"
 
+#include <limits>
+
 namespace zc::cpu {
 
 /// result[batch] = op(lhs[batch]) op(rhs[batch]) + bias; op(lhs) is m x k, op(rhs) k x n.
@@ -75,7 +77,9 @@ struct AttentionShape {
 
   /// Is lse so large that fp32 has it roughly? Beside a mask of -1e9, which hides a row as a whole, the logarithm of
   /// the row's sum is lost, and each key has a weight of 1. The gradient sums such a row's weights again, and divides.
-  static ZC_HD bool isRough(double lse) { return lse < -512 || lse > 512; }
+  static ZC_HD bool isRough(double lse) {
+    return (lse < -512 && lse >= std::numeric_limits<double>::lowest()) || lse > 512;
+  }
   /// Whose number dropout draws for the first score of a head. Not negative, whatever a plan says.
   ZC_HD int64_t firstNumber(int64_t sample, int64_t head) const {
     const auto heads = static_cast<uint64_t>(sample) * static_cast<uint64_t>(headsOfSample) +

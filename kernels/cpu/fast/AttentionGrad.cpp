@@ -156,7 +156,7 @@ private:
              sumsInRows(by, scores, pieces.columns), roundUp(part.rows, by.rows), part.end(), false,
              part.scoreUnits(units));
     for (int64_t i = 0; i < part.rows; ++i)
-      if (const float lse = task.head.lse[part.row + i]; AttentionShape::isRough(lse) && lse != kMinusInfinity) {
+      if (const float lse = task.head.lse[part.row + i]; AttentionShape::isRough(lse)) {
         task.scores.finish(part, i, scores + i * pieces.columns, nullptr);
         sums[i] += exponentiate({scores + i * pieces.columns, part.visible(i), part.end()}, task.scores.factor(), lse,
                                 nullptr, false);

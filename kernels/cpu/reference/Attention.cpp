@@ -128,7 +128,7 @@ template <typename T, typename S> struct KeyHeadGradients {
 
   /// Of query i and all keys: 1 but for rounding, where lse is not rough.
   double sumOfWeights(int64_t b, int64_t h, int64_t keyHead, int64_t i, double lse) const {
-    if (!AttentionShape::isRough(lse) || lse == kMinusInfinity)
+    if (!AttentionShape::isRough(lse))
       return 1;
     const T *q = rowOf<T>(t.query, operands, b, h, i);
     double sum = 0;

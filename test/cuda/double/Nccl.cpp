@@ -100,8 +100,9 @@ struct ncclComm {
   std::vector<Socket> peers; ///< by rank; this rank's is none
   std::atomic<ncclResult_t> state{ncclInProgress};
   std::atomic<bool> isAborted{false};
-  std::atomic<int> carried{0}; ///< kernels at work
-  std::atomic<int> polls{0};   ///< that say "in progress" before the first messages are enqueued
+  std::atomic<int> carried{0};  ///< kernels at work
+  std::atomic<int> underWay{0}; ///< groups of messages that are enqueued and not over
+  std::atomic<int> polls{0};    ///< that say "in progress" before the first messages are enqueued
   bool hasSent = false;
   CUstream_st *last = nullptr; ///< stream that messages were enqueued in
   std::thread meeting;
@@ -284,7 +285,7 @@ ncclResult_t enqueue(Part &part) {
     return refused(ncclInvalidUsage, "ncclGroupEnd", "a rank sends itself what it does not receive");
   // NCCL would make this stream wait for that one, but says so nowhere.
   if (CUstream_st *last = std::exchange(comm.last, part.stream);
-      last && last != part.stream && !comm.isOver() && !last->worker.isIdle())
+      last && last != part.stream && !comm.isOver() && comm.underWay > 0)
     undefined("ncclGroupEnd", "of a communicator whose messages in another stream may be on their way");
   const std::chrono::milliseconds connecting(comm.hasSent ? 0 : 100); // for whoever asks, and in the stream
   if (!std::exchange(comm.hasSent, true)) {
@@ -293,11 +294,15 @@ ncclResult_t enqueue(Part &part) {
   }
   if (isLostIn(comm.gpu))
     return ncclUnhandledCudaError;
+  ++comm.underWay;
   cudaError_t status =
       part.stream->add("ncclGroupEnd", [communicator = part.communicator, messages = part.messages, connecting] {
         std::this_thread::sleep_for(connecting);
         communicator->carryOut(messages);
+        --communicator->underWay;
       });
+  if (status != cudaSuccess)
+    --comm.underWay;
   return status == cudaSuccess ? comm.state.load() : ncclUnhandledCudaError;
 }
 
