@@ -214,15 +214,41 @@ void leastStage(CompileOptions &options) {
 
 } // namespace
 
-Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
+void zc::leaveOpen(CompileOptions &options) {
+  options.offloadIsOpen = !options.isGiven("offload-optimizer");
+  options.stageIsOpen = !options.isGiven("zero-stage");
+  options.recomputationIsOpen = !options.isGiven("checkpoint-activations");
+  options.given["auto"]; // a command that compiles the same says it too
+}
+
+/// Where no budget of the device is given, what the machine named has; which is said.
+static Status setBudget(CompileOptions &options, std::string &said) {
+  int64_t &device = options.strategy.schedule.budgets.device;
+  if (device != 0)
+    return {};
+  if (!options.isGiven("machine") || !options.strategy.schedule.machine.preset)
+    return optionError("--auto chooses within a budget: --device-mem says what a rank has of its device, or --machine "
+                       "names its GPU, as h100",
+                       "device-mem");
+  const MachinePreset &machine = *options.strategy.schedule.machine.preset;
+  device = machine.memory;
+  said = llvm::formatv("plans for the {0} GB of an {1} (--device-mem says otherwise) and ", device / 1'000'000'000,
+                       machine.name);
+  return {};
+}
+
+Result<AutoChoice> zc::chooseFastest(const CompileOptions &asked) {
+  AutoChoice choice{asked, ""};
+  ZC_RETURN_IF_ERROR(setBudget(choice.options, choice.text));
+  const CompileOptions options = choice.options;
+  choice.text += "chose";
   const Freedom freedom(options);
   Choosing choosing(options, freedom);
   ZC_RETURN_IF_ERROR(choosing.run());
-  AutoChoice choice{options, "chose"};
   choice.options.stageIsOpen = false;
   if (!choosing.best) { // its message says how much is missing
     leastStage(choice.options);
-    choice.text = llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall);
+    choice.text += llvm::formatv(" none: of {0} plans tried none fits", choosing.tried + choosing.tooSmall);
     return choice;
   }
   auto take = [&](bool isFree, const Choice &taken) {

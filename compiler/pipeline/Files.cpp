@@ -7,9 +7,9 @@
 #include "compiler/emit/Report.h"
 #include "compiler/import/Import.h"
 #include "dialects/graph/NodeNames.h"
-#include "runtime/base/Outputs.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/io/Outputs.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/Verify.h"
 
@@ -34,9 +34,12 @@ Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
     inputs.push_back({"", file});
   for (const ParamGroup &group : options.import.paramGroups)
     inputs.push_back({"--param-groups", group.file});
-  std::vector<NamedPath> outputs = {{"-o", options.output == "-" ? "" : options.output},
-                                    {"--memory-html", options.memoryHtml},
-                                    {"--emit-trace", options.emitTrace}};
+  auto output = [](const char *flag, const std::string &path, const char *kind) {
+    return NamedPath{flag, path == "-" ? "" : path, /*isShared=*/false, kind};
+  };
+  std::vector<NamedPath> outputs = {output("-o", options.output, options.stopAfter == Phase::emit ? "a plan" : ""),
+                                    output("--memory-html", options.memoryHtml, ""),
+                                    output("--emit-trace", options.emitTrace, "")};
   outputs.push_back({"--dump-phases-to", options.dumpPhasesTo, /*isShared=*/true});
   for (const Stage &stage : kStages)
     if (!options.dumpPhasesTo.empty())

@@ -4,11 +4,10 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Placement.h"
 #include "dialects/graph/ModuleAttrs.h"
+#include "dialects/plan/FreeNames.h"
 #include "dialects/zero/Execution.h"
 #include "runtime/base/Size.h"
 #include "runtime/plan/Tiers.h"
-
-#include "llvm/ADT/StringSet.h"
 
 #include <limits>
 
@@ -48,7 +47,7 @@ struct PlanMemoryPass : StagePass<impl::PlanMemoryBase<PlanMemoryPass>, Schedule
       tiers[i].alignment = static_cast<int64_t>(sliceAlignment(static_cast<planpb::Tier>(i)));
     }
     for (auto symbol : module.getOps<SymbolOpInterface>())
-      names.insert(symbol.getName());
+      names.take(symbol.getName());
     placePersistent();
     for (auto program : module.getOps<graph::ProgramOp>())
       if (failed(placeProgram(program)))
@@ -84,25 +83,18 @@ private:
     builder->setInsertionPoint(body, isa<zero::MeshOp>(body->front()) ? std::next(body->begin()) : body->begin());
   }
 
-  /// Parameters have the model's names, whatever those are.
-  StringAttr freeName(std::string name) {
-    while (!names.insert(name).second)
-      name += '_';
-    return builder->getStringAttr(name);
-  }
-
   plan::SliceOp makeSlice(TierPlan &tier, Location loc, const Twine &name, int64_t offset, int64_t bytes,
                           plan::Class klass, bool persistent) {
     if (!tier.arena) {
       OpBuilder::InsertionGuard guard(*builder);
       setInsertionPointToTop();
       tier.arena = builder->create<plan::ArenaOp>(
-          getOperation().getLoc(), freeName(zero::stringifyTier(tier.tier).str()),
+          getOperation().getLoc(), builder->getStringAttr(names.next(zero::stringifyTier(tier.tier).str())),
           plan::TierAttr::get(&getContext(), static_cast<plan::Tier>(tier.tier)), builder->getI64IntegerAttr(0));
     }
-    return builder->create<plan::SliceOp>(loc, freeName(name.str()), FlatSymbolRefAttr::get(tier.arena),
-                                          builder->getI64IntegerAttr(offset), builder->getI64IntegerAttr(bytes),
-                                          plan::ClassAttr::get(&getContext(), klass),
+    return builder->create<plan::SliceOp>(loc, builder->getStringAttr(names.next(name.str())),
+                                          FlatSymbolRefAttr::get(tier.arena), builder->getI64IntegerAttr(offset),
+                                          builder->getI64IntegerAttr(bytes), plan::ClassAttr::get(&getContext(), klass),
                                           persistent ? builder->getUnitAttr() : UnitAttr(), plan::MetricAttr());
   }
 
@@ -303,7 +295,7 @@ private:
   }
 
   std::optional<OpBuilder> builder;
-  llvm::StringSet<> names; ///< of the module's symbols
+  plan::FreeNames names; ///< beside the module's symbols
   std::array<TierPlan, kNumTiers> tiers;
   FlatSymbolRefAttr lossSlice, normSlice;
   int64_t numSlices = 0;

@@ -2,9 +2,8 @@
 
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/Execution.h"
+#include "dialects/plan/FreeNames.h"
 #include "dialects/plan/PlanProto.h"
-
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace zc;
@@ -56,22 +55,16 @@ private:
   UnitAttr flag(bool set) { return set ? builder.getUnitAttr() : UnitAttr(); }
   FlatSymbolRefAttr symbol(const std::string &name) { return FlatSymbolRefAttr::get(&context, name); }
 
-  /// Parameters have the model's names, whatever those are: all else has names that are left.
   void nameAll() {
-    llvm::StringSet<> taken;
+    FreeNames names;
     for (const planpb::Parameter &parameter : plan.parameters())
-      taken.insert(parameter.name());
-    auto freeName = [&](std::string name) {
-      while (!taken.insert(name).second)
-        name += '_';
-      return name;
-    };
+      names.take(parameter.name());
     for (const planpb::Arena &arena : plan.arenas())
-      arenaNames.push_back(freeName(stringifyTier(static_cast<Tier>(arena.tier())).str()));
+      arenaNames.push_back(names.next(stringifyTier(static_cast<Tier>(arena.tier())).str()));
     for (const planpb::Slice &slice : plan.slices())
-      sliceNames.push_back(freeName(slice.name()));
+      sliceNames.push_back(names.next(slice.name()));
     for (int i = 0; i < plan.buckets_size(); ++i)
-      bucketNames.push_back(freeName("bucket" + std::to_string(i)));
+      bucketNames.push_back(names.next("bucket" + std::to_string(i)));
   }
 
   std::string arenaName(uint32_t index) {

@@ -53,6 +53,12 @@ bool isPlan(const std::string &path) {
   return file && Head(*file).beginsWith(kPlan);
 }
 
+bool holdsCheckpoint(const std::string &folder) {
+  std::error_code failure;
+  return std::filesystem::exists(folder + "/" + kManifestFile, failure) &&
+         std::filesystem::exists(folder + "/" + kWeightsFile, failure);
+}
+
 std::string kindOf(const File &file) {
   Head head(file);
   if (head.beginsWith(kPlan))

@@ -9,6 +9,10 @@
 
 namespace zc::io {
 
+/// What a checkpoint has: the first is what makes it one.
+constexpr const char *kManifestFile = "manifest.json";
+constexpr const char *kWeightsFile = "weights.safetensors";
+
 /// "a plan", "an ONNX model", "a safetensors file", "a zip archive, as torch.save writes it", ...; empty where
 /// nothing is known.
 std::string kindOf(const File &file);
@@ -16,6 +20,8 @@ std::string kindOf(const File &file);
 std::string kindOf(const std::string &path);
 /// What zero-compile wrote.
 bool isPlan(const std::string &path);
+/// A folder that a run saved.
+bool holdsCheckpoint(const std::string &folder);
 bool isNpy(const File &file);
 
 } // namespace zc::io

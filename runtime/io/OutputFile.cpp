@@ -120,6 +120,19 @@ static std::string besideOf(const std::string &path, const std::string &suffix) 
   return path.substr(0, path.size() - fileNameOf(path).size()) + name + suffix;
 }
 
+/// What killed processes left of `path`. Where the folder cannot be read, it stays.
+static void removeLeftovers(const std::string &path) {
+  Blocking here("listing", folderOf(path));
+  const std::string begin = fileNameOf(besideOf(path, ".tmp-"));
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(folderOf(path), failure), end; !failure && entry != end;
+       entry.increment(failure)) {
+    const std::string name = entry->path().filename();
+    if (name.compare(0, begin.size(), begin) == 0 && isLeftover(entry->path()))
+      ::unlink(entry->path().c_str());
+  }
+}
+
 Result<OutputFile> OutputFile::create(const std::string &path) {
   if (path.empty() || path.find('\0') != std::string::npos)
     return makeError(Code::usage, 810, "\"" + path + "\" is no file name");
@@ -134,6 +147,7 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
     return makeError(Code::io, 825, "\"" + path + "\" is not a regular file");
   if (fileNameOf(path).size() > NAME_MAX)
     return errnoError(Code::io, 812, "cannot create", path, ENAMETOOLONG);
+  removeLeftovers(path);
   OutputFile file;
   file.target = path;
   for (int attempt = 0; attempt < 100; ++attempt) {

@@ -23,7 +23,7 @@ public:
   /// Unlinks the temporary unless committed.
   ~OutputFile();
 
-  /// Creates `path`.tmp-<pid>-<n> beside it, and locks it. Errors: io.
+  /// Creates `path`.tmp-<pid>-<n> beside it, and locks it; such as killed processes left are removed. Errors: io.
   static Result<OutputFile> create(const std::string &path);
   /// Creates `path` itself, which must not be there yet and stays whatever happens: for a folder that is put in place
   /// as a whole. It needs no commit. Errors: io.

@@ -367,7 +367,7 @@ Status commit(const Save &save, Manifest &manifest, CheckpointFolder &folder, co
   Status described = save.describe(manifest);
   if (auto fault = failpoint("ckpt.manifest"); fault && fault->kind == FaultAction::Kind::error)
     described = io::errnoError(Code::io, 916, "cannot save into", temporary, fault->errnum);
-  auto out = described.ok() ? io::OutputFile::create(temporary + "/" + kManifestFile) : described;
+  auto out = described.ok() ? io::OutputFile::create(temporary + "/" + io::kManifestFile) : described;
   Status written = out.status();
   std::string text = toJson(manifest);
   if (written.ok())

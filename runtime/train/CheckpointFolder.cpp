@@ -128,7 +128,7 @@ Result<std::vector<std::string>> listCheckpoints(const std::string &out) {
 /// The name of a file that checkpoints have, or that one has which is being written.
 static bool isOfCheckpoint(const std::string &name) {
   const std::string own = "rank-", extension = fs::path(name).extension();
-  return name == kManifestFile ||
+  return name == io::kManifestFile ||
          std::any_of(std::begin(kStates), std::end(kStates), [&](State state) { return name == fileOf(state); }) ||
          (name.compare(0, own.size(), own) == 0 && extension == ".safetensors") || io::isTemporary(name);
 }

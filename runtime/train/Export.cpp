@@ -16,11 +16,11 @@ namespace zc::train {
 
 Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
   ZC_RETURN_IF_ERROR(verifyFiles(manifest));
-  return io::SafetensorsFile::open(manifest.folder + "/weights.safetensors");
+  return io::SafetensorsFile::open(manifest.folder + "/" + io::kWeightsFile);
 }
 
 std::vector<NamedPath> filesOf(const Manifest &manifest) {
-  std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/" + kManifestFile}};
+  std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/" + io::kManifestFile}};
   for (const auto &[name, file] : manifest.files)
     files.push_back({"checkpoint", manifest.folder + "/" + name});
   return files;
@@ -145,7 +145,7 @@ Status exportOnnx(const Manifest &manifest, const std::string &path, const std::
   if (!file)
     return file.error();
   const std::map<std::string, std::string> names = namesBeside(path, from, *files);
-  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {{"--onnx", path}};
+  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {{"--onnx", path, /*isShared=*/false, "an ONNX model"}};
   inputs.push_back({"model", original});
   for (const auto &[name, target] : names) {
     inputs.push_back({"model", from + "/" + name});

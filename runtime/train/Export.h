@@ -1,7 +1,7 @@
 //===- Export.h - trained weights as ONNX or safetensors ----------------------------------===//
 #pragma once
 
-#include "runtime/base/Outputs.h"
+#include "runtime/io/Outputs.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
 

@@ -418,7 +418,7 @@ Result<Manifest> readManifest(const std::string &given) {
   std::string folder = given;
   while (folder.size() > 1 && folder.back() == '/')
     folder.pop_back();
-  std::string path = folder + "/" + kManifestFile;
+  std::string path = folder + "/" + io::kManifestFile;
   auto text = readText(folder, path);
   if (!text)
     return text.error();
@@ -435,7 +435,7 @@ Result<Manifest> readManifest(const std::string &given) {
                      path,
                      format < kFormat ? "end the run with the zero-run that began it, or start another one from its "
                                         "weights with --weights " +
-                                            folder + "/weights.safetensors"
+                                            folder + "/" + io::kWeightsFile
                                       : "continue with the newer zero-run that wrote it");
   if (!sealed)
     return broken(path, "the manifest is not what was written there");

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/io/FileKind.h"
 #include "runtime/train/Layout.h"
 #include "runtime/train/LossScale.h"
 #include "runtime/train/Metrics.h"
@@ -77,7 +78,6 @@ struct Manifest {
   std::vector<Parameter> parameters;
 };
 
-constexpr const char *kManifestFile = "manifest.json";
 /// Of whole tensors, and of what is a rank's alone.
 std::string fileOf(State state);
 std::string ownFileOf(int64_t rank);

@@ -16,11 +16,11 @@ Result<CheckpointChoice> CheckpointChoice::of(const std::string &path) {
   struct stat info = {};
   CheckpointChoice choice;
   choice.folders = {path};
-  if (::lstat((path + "/" + kManifestFile).c_str(), &info) == 0)
+  if (::lstat((path + "/" + io::kManifestFile).c_str(), &info) == 0)
     return choice;
   if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     std::string folder = io::folderOf(path);
-    bool isPart = ::lstat((folder + "/" + kManifestFile).c_str(), &info) == 0;
+    bool isPart = ::lstat((folder + "/" + io::kManifestFile).c_str(), &info) == 0;
     return makeError(Code::badInput, 937, "\"" + path + "\" is a file, no folder of a checkpoint or a run", "",
                      isPart ? "give \"" + folder + "\", which it is a part of" : "");
   }

@@ -75,14 +75,35 @@ static Error cannotLock(const std::string &folder, int errnum) {
   return error;
 }
 
+RunFolder &RunFolder::operator=(RunFolder &&other) noexcept {
+  std::swap(path, other.path);
+  std::swap(lock, other.lock);
+  std::swap(isNew, other.isNew);
+  return *this;
+}
+
+RunFolder::~RunFolder() {
+  if (!lock.isOpen() || !isNew || isGone())
+    return;
+  std::error_code failed;
+  const fs::path own = fs::path(path) / kLock;
+  for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed))
+    if (entry->path() != own)
+      return;
+  if (!failed && ::unlink(own.c_str()) == 0) // who waits for nothing but this lock finds that its folder is gone
+    ::rmdir(path.c_str());
+}
+
 Result<RunFolder> RunFolder::open(const std::string &path) {
-  ZC_RETURN_IF_ERROR(io::makeFolder(path));
   RunFolder folder;
+  std::error_code unknown;
+  folder.isNew = !fs::exists(path, unknown) && !unknown;
+  ZC_RETURN_IF_ERROR(io::makeFolder(path));
   folder.path = path;
   std::string name = path + "/" + kLock;
   Blocking here("locking", name);
   std::error_code failed;
-  if (fs::exists(path + "/" + kManifestFile, failed)) // whoever goes on with its run removes it one day
+  if (fs::exists(path + "/" + io::kManifestFile, failed)) // whoever goes on with its run removes it one day
     return makeError(Code::usage, 909, "\"" + path + "\" is a checkpoint, not the folder of a run", "--out",
                      "give another --out; --resume " + path + " goes on from it");
   folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));

@@ -27,6 +27,11 @@ std::vector<std::string> filesOfEvaluation(const std::string &out);
 /// The folder of a run, held alone: a second run in it is refused while this object lives.
 class RunFolder {
 public:
+  RunFolder() = default;
+  RunFolder(RunFolder &&other) = default;
+  RunFolder &operator=(RunFolder &&other) noexcept;
+  /// A folder that was made and has stayed empty goes again: a run that was refused leaves nothing.
+  ~RunFolder();
   /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it,
   /// it is a checkpoint), io.
   static Result<RunFolder> open(const std::string &path);
@@ -37,6 +42,7 @@ public:
 private:
   std::string path;
   Descriptor lock;
+  bool isNew = false; ///< made by `open`
 };
 
 /// `options.out`, or runs/<name of the model>.

@@ -165,6 +165,13 @@ def overwrites():
                  ("zero-opt", ir, "-o", ir), ("zero-opt", ir, "-o", folder / "../kept/dumps/ir.mlir"),
                  ("zero-translate", "--import-onnx", model, "-o", model), ("zero-translate", "--import-onnx", model, "-o", folder / "model.onnx.data"),
                  ("zero-translate", "--plan-to-mlir", folder / "ds.json", "-o", folder / "ds.json")]
+    replaced = [("zero-compile", suite.dir / "model.onnx", "-o", model), ("zero-compile", suite.dir / "model.onnx", "--dry-run", "--memory-html", model),
+                ("zero-compile", suite.dir / "model.onnx", "--compile-to", "grad", "-o", model), ("zero-opt", "/dev/null", "-o", model),
+                ("zero-run", "bench-io", suite.dir, "--size", "1MiB", "-o", model)]
+    for command in replaced:
+        message = suite.tool(*command, code=USAGE)
+        if "is an ONNX model, and would be replaced" not in message:
+            raise Case(f"{command[1:]}: {message}")
     for command in commands:
         message = suite.tool(*command, code=USAGE)
         if "would overwrite the input" not in message and "are one file" not in message:

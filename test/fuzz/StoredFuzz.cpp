@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
   std::string content(reinterpret_cast<const char *>(bytes) + 1, count - 1);
   if (bytes[0] == 'M')
     content = sealed(std::move(content));
-  const std::string path = fuzz::written(train::kManifestFile, content);
+  const std::string path = fuzz::written(io::kManifestFile, content);
   switch (bytes[0]) {
   case 'S':
     readSafetensors(path);

@@ -1,4 +1,4 @@
-#include "runtime/base/Outputs.h"
+#include "runtime/io/Outputs.h"
 
 #include <filesystem>
 #include <fstream>
@@ -69,6 +69,34 @@ TEST_F(Outputs, AFolderThatIsSharedStandsForItself) {
   EXPECT_TRUE(into("sub/inner", "sub").ok());
   EXPECT_FALSE(into("sub", "sub/../sub").ok());
   EXPECT_FALSE(into("in", "in").ok()) << "a file in the place of a folder";
+}
+
+TEST_F(Outputs, ReplaceFilesOfTheirOwnKind) {
+  std::ofstream(folder / "a.plan", std::ios::binary) << "\x89ZCPLAN\n";
+  std::ofstream(folder / "a.onnx", std::ios::binary) << std::string("\x08\x08\x12\x02zz", 6);
+  std::ofstream(folder / "words.txt") << "of no kind that is known";
+  auto becomes = [&](const std::string &kind, const std::string &name) {
+    return checkOutputs({}, {{"-o", at(name), /*isShared=*/false, kind}});
+  };
+  for (const char *name : {"a.plan", "words.txt", "new"})
+    EXPECT_TRUE(becomes("a plan", name).ok()) << name;
+  Status refused = becomes("a plan", "a.onnx");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::usage);
+  EXPECT_EQ(refused.error().message, "-o \"" + at("a.onnx") + "\" is an ONNX model, and would be replaced");
+  EXPECT_FALSE(becomes("", "a.plan").ok()) << "a table over a plan";
+}
+
+TEST_F(Outputs, ReplaceNothingOfACheckpoint) {
+  auto becomes = [&](const std::string &name) {
+    return checkOutputs({}, {{"--safetensors", at(name), /*isShared=*/false, "a safetensors file"}});
+  };
+  std::ofstream(folder / "sub/manifest.json") << "{}";
+  EXPECT_TRUE(becomes("sub/inner").ok()) << "a manifest of something else";
+  std::ofstream(folder / "sub/weights.safetensors") << "weights";
+  for (const char *name : {"sub/inner", "sub/weights.safetensors", "sub/manifest.json"})
+    EXPECT_FALSE(becomes(name).ok()) << name;
+  EXPECT_TRUE(becomes("sub/new").ok());
 }
 
 TEST_F(Outputs, DevicesAndPipesAreNobodys) {

@@ -19,6 +19,23 @@ class Folders(ZeroRunTest):
         self.assertEqual((self.dir / "run.safetensors").read_bytes(), (self.dir / "new.safetensors").read_bytes())
         self.expect(3, "holds no checkpoint", run("export", self.dir, "--onnx", self.dir / "x.onnx"))
         self.assertFalse((self.dir / "x.onnx").exists())
+        self.succeeds(self.train(out="other"))
+        before = {path: path.read_bytes() for path in (self.dir / "other/final").iterdir()}
+        for path in before:
+            self.expect(2, "would replace a file of the checkpoint", run("export", final, "--safetensors", path))
+        self.assertEqual({path: path.read_bytes() for path in before}, before)
+        killed = self.dir / "new.onnx.tmp-4194305-0"  # Linux numbers at most 2^22 processes
+        killed.write_text("half")
+        self.assertEqual(run("export", final, "--onnx", self.dir / "new.onnx")[0], 0)
+        self.assertFalse(killed.exists())
+
+    def test_what_is_refused_leaves_no_folder(self):
+        for flags in (("--resume", self.dir / "nowhere"), ("--weights", self.dir / "nowhere")):
+            self.assertNotEqual(self.train(*flags, out="new")[0], 0)
+            self.assertFalse((self.dir / "new").exists(), flags)
+        (self.dir / "mine").mkdir()
+        self.assertNotEqual(self.train("--resume", self.dir / "nowhere", out="mine")[0], 0)
+        self.assertTrue((self.dir / "mine").exists())
 
     def test_killed_anywhere_in_a_save(self):
         """What is killed while it saves continues to the bits of an undisturbed run."""
@@ -99,7 +116,7 @@ class Folders(ZeroRunTest):
 
         code, out, err = self.train(out="full", preexec_fn=no_space)
         self.assertEqual(code, 6, err)
-        self.assertEqual([p.name for p in (self.dir / "full").iterdir() if p.name != ".lock"], [])
+        self.assertFalse((self.dir / "full").exists())
 
     def test_metrics_of_a_part_that_is_left_are_set_aside(self):
         """As its checkpoints are; what a killed run wrote after its last checkpoint comes again."""

@@ -2,10 +2,10 @@
 
 #include "tools/zero-compile/Flags.h"
 #include "compiler/config/DeepSpeedConfig.h"
+#include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "runtime/base/Suggest.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/CommandLine.h"
 
 #include <deque>
 #include <unistd.h>
@@ -178,26 +178,14 @@ Status checkOutcome(Flags &flags, const ToolFlags &tool) {
 
 Status complete(Flags &flags, const ToolFlags &tool) {
   CompileOptions &c = flags.compile;
-  c.offloadIsOpen = (flags.automatic || flags.explainOffload) && !c.isGiven("offload-optimizer");
-  c.stageIsOpen = flags.automatic && !c.isGiven("zero-stage");
-  c.recomputationIsOpen = flags.automatic && !c.isGiven("checkpoint-activations");
+  if (flags.automatic)
+    leaveOpen(c);
+  if (flags.explainOffload)
+    c.offloadIsOpen = !c.isGiven("offload-optimizer");
   ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));
-  int64_t &device = c.strategy.schedule.budgets.device;
-  if (flags.automatic && device == 0 && c.isGiven("machine") && c.strategy.schedule.machine.preset) {
-    const MachinePreset &machine = *c.strategy.schedule.machine.preset;
-    device = machine.memory;
-    flags.notes.push_back("--auto plans for the " + std::to_string(device / 1'000'000'000) + " GB of an " +
-                          std::string(machine.name) + "; --device-mem says otherwise");
-  }
-  if (flags.automatic && device == 0)
-    return optionError("--auto chooses within a budget: --device-mem says what a rank has of its device, or --machine "
-                       "names its GPU, as h100",
-                       "device-mem");
   if (flags.explainSharding && c.strategy.shard.model < 2)
     return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
-  if (flags.automatic)
-    c.given["auto"]; // a command that compiles the same says it too
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;
   return checkOutcome(flags, tool);
 }
@@ -210,20 +198,13 @@ Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) 
   const std::string &name = untaken->name;
   if (!untaken->isFlag)
     return optionError("unexpected argument \"" + name + "\"", "");
-  std::vector<std::string> known;
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &longName : option->get_lnames())
-      known.push_back("--" + longName);
-  return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, known, "zero-compile"));
+  return makeError(Code::usage, 123, "unknown flag \"" + name + "\"", "",
+                   adviceOnFlag(name, longFlags(app), "zero-compile"));
 }
 
-/// A shell's variable that is not set would else be a flag that was not given.
 Status checkValues(const CLI::App &app) {
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &value : option->results())
-      if (value.empty())
-        return optionError("the value of \"" + option->get_name() + "\" is empty: give one, or leave the flag out", "");
-  return Status::success();
+  const std::optional<std::string> flag = flagWithoutValue(app);
+  return flag ? optionError("the value of \"" + *flag + "\" is empty: give one, or leave the flag out", "") : Status();
 }
 
 Result<Flags> parse(std::vector<std::string> arguments) {

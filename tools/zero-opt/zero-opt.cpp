@@ -1,6 +1,6 @@
 //===- zero-opt.cpp - mlir-opt with this project's dialects and passes --------===//
 #include "compiler/pipeline/Register.h"
-#include "runtime/base/Outputs.h"
+#include "runtime/io/Outputs.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -12,7 +12,9 @@ int main(int argc, char **argv) {
   zc::registerAllDialects(registry);
   const auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "zero-compile optimizer\n", registry);
   // mlir-opt itself would begin with the output.
-  if (zc::Status status = zc::checkOutputs({{"", input}}, {{"-o", output == "-" ? "" : output}}); !status.ok()) {
+  if (zc::Status status =
+          zc::checkOutputs({{"", input}}, {{"-o", output == "-" ? "" : output, /*isShared=*/false, ""}});
+      !status.ok()) {
     llvm::errs() << zc::render(status.error()) << '\n';
     return static_cast<int>(status.error().code);
   }

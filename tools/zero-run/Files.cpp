@@ -1,9 +1,9 @@
 #include "tools/zero-run/Files.h"
 
-#include "runtime/base/Outputs.h"
 #include "runtime/data/TokenFile.h"
 #include "runtime/io/FileKind.h"
 #include "runtime/io/Folder.h"
+#include "runtime/io/Outputs.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/RunFolder.h"
 
@@ -53,7 +53,7 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
 
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
   bool trains = flags.command == Flags::Command::train;
-  std::vector<NamedPath> outputs = {{"--outputs", flags.outputs}};
+  std::vector<NamedPath> outputs = {{"--outputs", flags.outputs, /*isShared=*/false, "a safetensors file"}};
   std::string out = trains ? train::outputFolder(flags.run, plan) : flags.run.out;
   if (out.empty())
     return outputs;

@@ -1,6 +1,7 @@
 //===- Flags.cpp - the command line of zero-run ------------------------------------------===//
 #include "tools/zero-run/Flags.h"
 #include "runtime/base/Suggest.h"
+#include "tools/CommandLine.h"
 #include "tools/zero-run/flags/Command.h"
 
 #include <unistd.h>
@@ -97,21 +98,15 @@ Status checkExtras(const CLI::App &app, const std::vector<std::string> &extras) 
   const std::string &name = untaken->name;
   if (!untaken->isFlag)
     return makeError(Code::usage, 961, "unexpected argument \"" + name + "\"", "", kSeeHelp);
-  std::vector<std::string> flags;
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &known : option->get_lnames())
-      flags.push_back("--" + known);
-  return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "", adviceOnFlag(name, flags, "zero-run"));
+  return makeError(Code::usage, 962, "unknown flag \"" + name + "\"", "",
+                   adviceOnFlag(name, tool::longFlags(app), "zero-run"));
 }
 
-/// A shell's variable that is not set would else be a flag that was not given.
 Status checkValues(const CLI::App &app) {
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &value : option->results())
-      if (value.empty())
-        return makeError(Code::usage, 965, "the value of \"" + option->get_name() + "\" is empty", option->get_name(),
-                         "give one, or leave the flag out");
-  return Status::success();
+  const std::optional<std::string> flag = tool::flagWithoutValue(app);
+  return flag ? makeError(Code::usage, 965, "the value of \"" + *flag + "\" is empty", *flag,
+                          "give one, or leave the flag out")
+              : Status();
 }
 
 /// The arguments without --hosts and -n, which are the launcher's.

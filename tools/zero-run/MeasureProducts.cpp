@@ -1,10 +1,10 @@
 #include "runtime/base/Names.h"
-#include "runtime/base/Outputs.h"
 #include "runtime/base/Size.h"
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/exec/TuneProducts.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/io/Outputs.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Files.h"
 #include "tools/zero-run/Progress.h"
@@ -74,7 +74,7 @@ Status measureProducts(const Flags &flags) {
   std::set<ProductShape> shapes;
   for (const std::string &plan : flags.benchPlans)
     inputs.push_back({"", plan});
-  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {{"--output", path}}));
+  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {{"--output", path, /*isShared=*/false, ""}}));
   for (const std::string &plan : flags.benchPlans)
     ZC_RETURN_IF_ERROR(addPlan(flags, plan, shapes));
   for (const std::string &text : flags.benchProducts)

@@ -1,5 +1,6 @@
 #include "runtime/exec/Measure.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/io/Outputs.h"
 #include "runtime/mpi/Mpi.h"
 #include "runtime/plan/Tiers.h"
 #include "tools/zero-run/Commands.h"
@@ -50,8 +51,10 @@ Status measureRates(const Flags &flags) {
   if (!launched)
     return launched.error();
   const bool isFile = !flags.machine.empty() && flags.machine != "-";
-  if (isFile && (!*launched || (*launched)->rank == 0))
+  if (isFile && (!*launched || (*launched)->rank == 0)) {
+    ZC_RETURN_IF_ERROR(checkOutputs({}, {{"-o", flags.machine, /*isShared=*/false, ""}}));
     ZC_RETURN_IF_ERROR(io::checkReplaceable(flags.machine));
+  }
   std::unique_ptr<RankGroup> ranks;
   if (*launched && (*launched)->size > 1) {
     auto connected = connectMpi({nullptr, flags.initTimeout, failToMeet});

@@ -2,9 +2,9 @@
 #include "compiler/import/Import.h"
 #include "compiler/import/Options.h"
 #include "dialects/graph/NodeNames.h"
-#include "runtime/base/Outputs.h"
 #include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/io/Outputs.h"
 #include "tools/zero-translate/PlanText.h"
 
 #include "mlir/IR/AsmState.h"
@@ -54,7 +54,8 @@ private:
 };
 
 static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
-  return zc::checkOutputs(inputs, {{"-o", output == "-" ? std::string() : output}});
+  return zc::checkOutputs(inputs,
+                          {{"-o", output == "-" ? "" : output.getValue(), /*isShared=*/false, toPlan ? "a plan" : ""}});
 }
 
 /// Writes what `produce` gives, once that is there: on errors nothing is touched.

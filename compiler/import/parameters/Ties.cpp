@@ -144,6 +144,8 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Parameter
   llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
   module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
   std::map<std::pair<llvm::SmallVector<int64_t>, std::string>, ParameterOp> seen;
+  constexpr int kCopiesTold = 8;
+  int copies = 0;
   for (auto parameter : module.getOps<ParameterOp>()) {
     if (parameter.getRole() != Role::trainable)
       continue;
@@ -169,6 +171,8 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Parameter
     ParameterBytes::Match match = parameterBytes.compare(earlier->second.getSymName(), name);
     if (match == ParameterBytes::Match::none || origins.areTwo(earlier->second.getSymName(), name))
       continue;
+    if (++copies > kCopiesTold)
+      continue;
     auto warning = emitWarning(parameter.getLoc(), "'")
                    << name << "' is a copy of '" << earlier->second.getSymName() << "'"
                    << (match == ParameterBytes::Match::transposed ? ", transposed" : "")
@@ -176,4 +180,6 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Parameter
     warning.attachNote() << "help: give --tie '" << earlier->second.getSymName() << "=" << name
                          << "', or export with optimize=False (do_constant_folding=False)";
   }
+  if (copies > kCopiesTold)
+    emitWarning(module.getLoc()) << copies - kCopiesTold << " more parameters are copies of others";
 }

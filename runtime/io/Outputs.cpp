@@ -1,4 +1,7 @@
-#include "runtime/base/Outputs.h"
+#include "runtime/io/Outputs.h"
+
+#include "runtime/io/FileKind.h"
+#include "runtime/io/Folder.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -62,6 +65,21 @@ std::string nameOf(const NamedPath &path) {
   return (path.flag.empty() ? "" : path.flag + " ") + "\"" + path.path + "\"";
 }
 
+/// An output of which it is known what it will be takes the place of nothing else.
+Status checkReplaced(const NamedPath &output) {
+  std::error_code failure;
+  if (!output.kind || !fs::is_regular_file(output.path, failure))
+    return {};
+  const std::string kind = io::kindOf(output.path), folder = io::folderOf(output.path);
+  if (io::holdsCheckpoint(folder))
+    return makeError(Code::usage, 844, nameOf(output) + " would replace a file of the checkpoint \"" + folder + "\"",
+                     output.path, "give another name for the output; nothing was touched");
+  if (!kind.empty() && kind != *output.kind)
+    return makeError(Code::usage, 840, nameOf(output) + " is " + kind + ", and would be replaced", output.path,
+                     "give another name for the output, or remove the file first; nothing was touched");
+  return {};
+}
+
 } // namespace
 
 Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<NamedPath> &outputs) {
@@ -71,7 +89,7 @@ Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<Name
   std::vector<std::optional<Place>> places;
   for (const NamedPath &output : outputs) {
     if (output.path == "-")
-      return makeError(Code::usage, 198, output.flag + " does not write to stdout", "",
+      return makeError(Code::usage, 843, output.flag + " does not write to stdout", "",
                        "give a name; ./- is a file that is called so");
     std::optional<Place> place = output.path.empty() ? std::nullopt : placeOf(output.path);
     if (place && output.isShared)
@@ -79,15 +97,16 @@ Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<Name
     auto input = std::find_if(around.begin(), around.end(),
                               [&](const std::vector<Place> &each) { return place && isIn(each, *place); });
     if (input != around.end())
-      return makeError(Code::usage, 196,
+      return makeError(Code::usage, 841,
                        nameOf(output) + " would overwrite the input " +
                            nameOf(inputs[static_cast<size_t>(input - around.begin())]),
                        output.path, "give another name for the output; nothing was touched");
     if (auto same = std::find(places.begin(), places.end(), place); place && same != places.end())
-      return makeError(Code::usage, 197,
+      return makeError(Code::usage, 842,
                        nameOf(output) + " and " + nameOf(outputs[static_cast<size_t>(same - places.begin())]) +
                            " are one file",
                        output.path, "give each output a name of its own");
+    ZC_RETURN_IF_ERROR(checkReplaced(output));
     places.push_back(place);
   }
   return {};

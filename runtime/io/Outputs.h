@@ -1,8 +1,10 @@
-//===- Outputs.h - nothing that is read is written over --------------------------===//
+//===- Outputs.h - what an output must not take away ------------------------------===//
 #pragma once
 
 #include "runtime/base/Status.h"
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace zc {
@@ -13,12 +15,16 @@ struct NamedPath {
   std::string path; ///< empty: none was given
   /// Of an output: a folder that files are written into beside what is there, so that it stands for itself alone.
   bool isShared = false;
+  /// Of an output that one flag names: what it will be, as kindOf says it, "" where that knows none.
+  std::optional<std::string> kind = std::nullopt;
 };
 
 /// Refuses outputs that are an input or another output, told by device and inode, so that links, hard links and ways
 /// around a name count; what is not there yet is told by its folder and its name. A folder among the outputs stands for
 /// all below it, unless it is shared: it is replaced or removed as a whole. Devices and pipes are written to by whoever
-/// likes. "-" is no file: who writes to stdout then does not ask. Errors: usage, naming both.
+/// likes. "-" is no file: who writes to stdout then does not ask. An output whose kind is given replaces files of that
+/// kind, and of none that is known, but no others and no checkpoint's: "-o other.onnx" is a mistake. Errors: usage,
+/// naming both.
 Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<NamedPath> &outputs);
 
 } // namespace zc
