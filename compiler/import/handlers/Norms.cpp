@@ -81,14 +81,15 @@ void biasSoftmax(Node &node) {
 
 void dropoutBy(Node &node, double ratio, bool training) {
   Value x = node.input(0);
-  if (!(ratio >= 0 && ratio < 1))
-    return node.invalid("ratio is " + std::to_string(ratio) + ", not in [0, 1)");
+  if (!(ratio >= 0 && ratio <= 1))
+    return node.invalid("ratio is " + std::to_string(ratio) + ", not in [0, 1]");
   DropoutPolicy policy = node.options().dropout;
   bool active = ratio > 0 && policy != DropoutPolicy::off && (training || policy == DropoutPolicy::force);
-  if (!active) {
-    node.habits().inactiveDropouts += ratio > 0 && !node.options().forwardOnly;
-    node.set(0, x);
-    HostTensor kept = HostTensor::scalar(1, DType::boolean);
+  const bool dropsAll = active && ratio == 1; // which ONNX leaves open, and torch does
+  if (!active || dropsAll) {
+    node.habits().inactiveDropouts += !active && ratio > 0 && !node.options().forwardOnly;
+    node.set(0, dropsAll ? node.make<MulOp>({x, node.scalar(0, elementOf(x))}) : x);
+    HostTensor kept = HostTensor::scalar(dropsAll ? 0 : 1, DType::boolean);
     if (node.wants(1))
       node.set(1, node.expand(node.constant(kept), dimsOf(x)));
     return;
