@@ -9,6 +9,7 @@
 #include "compiler/grad/Recompute.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -49,9 +50,10 @@ private:
 
   /// Segments of one block each: `cuts` joined by the smallest period of the operations between them.
   std::vector<Segment> blocks(const std::vector<size_t> &cuts) {
-    std::vector<std::string> signatures;
+    llvm::StringMap<unsigned> numbers;
+    std::vector<unsigned> signatures;
     for (size_t i = 0; i + 1 < cuts.size(); ++i)
-      signatures.push_back(signature(cuts[i], cuts[i + 1]));
+      signatures.push_back(numbers.try_emplace(signature(cuts[i], cuts[i + 1]), numbers.size()).first->second);
     size_t period = smallestPeriod(signatures);
     std::vector<Segment> segments;
     for (size_t i = 0; i + 1 < cuts.size(); i += period)
@@ -60,9 +62,10 @@ private:
   }
 
   /// Smallest k at which most signatures equal the one k further on (ends of a model differ from its middle); 1 if none
-  /// does.
-  static size_t smallestPeriod(const std::vector<std::string> &signatures) {
-    for (size_t k = 1; 2 * k <= signatures.size(); ++k) {
+  /// does: a block has some cuts.
+  static size_t smallestPeriod(const std::vector<unsigned> &signatures) {
+    constexpr size_t kMost = 1024;
+    for (size_t k = 1; k <= std::min(kMost, signatures.size() / 2); ++k) {
       size_t same = 0, pairs = signatures.size() - k;
       for (size_t i = 0; i < pairs; ++i)
         same += signatures[i] == signatures[i + k];

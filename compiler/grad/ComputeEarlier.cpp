@@ -26,23 +26,22 @@ public:
   bool run() {
     for (size_t at = 1; at < table.size(); ++at)
       if (Operation *behind = table[at].instruction ? placeFor(at) : nullptr) {
-        table[at].op->moveAfter(behind);
-        moved[table[at].op] = placeOf(behind);
+        const size_t place = placeOf(behind).first;
+        Operation *&last = lastAt.try_emplace(place, behind).first->second;
+        table[at].op->moveAfter(last);
+        last = table[at].op;
+        moved[last] = {place, moved.size() + 1};
       }
     return !moved.empty();
   }
 
 private:
-  /// Of an operation that was moved, where it stands now.
-  size_t placeOf(Operation *op) const {
+  /// Where an operation stands now: a place of the table, and how many were moved before it was; those that were moved
+  /// to a place follow each other behind what stood there. The block's own order would be made anew after each move.
+  using Place = std::pair<size_t, size_t>;
+  Place placeOf(Operation *op) const {
     auto found = moved.find(op);
-    return found == moved.end() ? table.placeOf(op) : found->second;
-  }
-
-  /// The block's own order is made anew after each move.
-  bool isBefore(Operation *a, Operation *b) const {
-    const size_t first = placeOf(a), second = placeOf(b);
-    return first != second ? first < second : a->isBeforeInBlock(b);
+    return found == moved.end() ? Place(table.placeOf(op), 0) : found->second;
   }
 
   /// What the operation could stand behind; null where it stands well.
@@ -52,10 +51,10 @@ private:
       return nullptr;
     Operation *last = table[at].isBehind ? backward : nullptr;
     for (Value operand : op->getOperands())
-      if (Operation *maker = operand.getDefiningOp(); maker && (!last || isBefore(last, maker)))
+      if (Operation *maker = operand.getDefiningOp(); maker && (!last || placeOf(last) < placeOf(maker)))
         last = maker;
     const bool isChain = last && table.of(last).instruction;
-    return isChain && isApart(placeOf(last), at) && keepsNoMore(at) ? last : nullptr;
+    return isChain && isApart(placeOf(last).first, at) && keepsNoMore(at) ? last : nullptr;
   }
 
   /// Does anything stand between two places that would not be fused with what stands there?
@@ -83,7 +82,8 @@ private:
 
   Operation *backward;
   FusionTable &table;
-  llvm::DenseMap<Operation *, size_t> moved;
+  llvm::DenseMap<Operation *, Place> moved;
+  llvm::DenseMap<size_t, Operation *> lastAt; ///< of a place that operations were moved to
 };
 
 } // namespace
