@@ -83,7 +83,7 @@ private:
   std::vector<int64_t> modelRanks() const {
     const ShardOptions &shard = options.strategy.shard;
     std::vector<int64_t> counts{shard.model};
-    const int64_t perNode = shard.ranksPerNode == 0 ? shard.worldSize : shard.ranksPerNode;
+    const int64_t perNode = shard.perNode();
     for (int64_t ranks = 2; freedom.model && ranks <= perNode; ++ranks)
       if (perNode % ranks == 0)
         counts.push_back(ranks);

@@ -223,7 +223,7 @@ Status zc::complete(CompileOptions &c) {
 std::vector<std::string> zc::warningsOfNoEffect(const CompileOptions &options, const Strategy &strategy) {
   const ShardOptions &shard = strategy.shard;
   const bool sends = shard.dataDegree() > 1, gathers = shard.stage == 3 && sends;
-  const bool isOneNode = shard.ranksPerNode == 0 || shard.ranksPerNode == shard.worldSize;
+  const bool isOneNode = shard.perNode() == shard.worldSize;
   const bool isOneWay = isOneNode || shard.ranksPerNode == shard.model;
   std::vector<std::string> warnings;
   if (shard.offloadOptimizer == Offload::none && options.isGiven("offload-ratio"))

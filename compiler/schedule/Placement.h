@@ -1,9 +1,9 @@
 //===- Placement.h - where plan-memory says values are ---------------------------===//
 //
-// plan-memory leaves its result on the zero level as attributes, read by lower-to-plan:
+// plan-memory leaves its result on the zero level as attributes; lower-to-plan reads them:
 //   plan.results (operations), plan.inputs (programs): an array of #plan.operand, one per result or block argument;
 //   plan.workspace (operations): a #plan.operand of what their step works in;
-//   plan.live_bytes (programs): bytes of the device that no plan could be below;
+//   plan.live_bytes (programs): bytes of the device that no plan could be below, for people who read dumps, and a test;
 //   plan.short_tier (the module): as #plan.tier the tier whose budget does not suffice, where plan-memory failed for
 //   that; plan.parameters, plan.gradients, plan.master, plan.moment1, plan.moment2 (buckets), plan.slice (buffers):
 //   slices.

@@ -89,7 +89,7 @@ Status zc::validate(const ShardOptions &o) {
     return optionError(std::to_string(o.ranksPerNode) + " ranks per node do not divide a world of " +
                            std::to_string(o.worldSize),
                        "ranks-per-node");
-  if (int64_t perNode = o.ranksPerNode == 0 ? o.worldSize : o.ranksPerNode; perNode % o.model != 0)
+  if (int64_t perNode = o.perNode(); perNode % o.model != 0)
     return optionError(std::to_string(o.model) + " ranks that share samples do not divide " + std::to_string(perNode) +
                            " ranks per node",
                        "tensor-parallel");

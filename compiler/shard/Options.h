@@ -73,6 +73,7 @@ struct ShardOptions {
 
   /// Ranks that have other samples.
   int64_t dataDegree() const { return worldSize / model; }
+  int64_t perNode() const { return ranksPerNode == 0 ? worldSize : ranksPerNode; }
   bool offloads() const {
     return offloadOptimizer != Offload::none || offloadParam != Offload::none || offloadActivation != Offload::none;
   }

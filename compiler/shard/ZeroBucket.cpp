@@ -51,7 +51,7 @@ struct ZeroBucketPass : StagePass<impl::ZeroBucketBase<ZeroBucketPass>, ShardOpt
 
   /// The model axis where it is asked for, always inside of the nodes; of size 1 it is left out.
   void declareMesh(OpBuilder &builder) {
-    int64_t perNode = options.ranksPerNode == 0 ? options.worldSize : options.ranksPerNode;
+    int64_t perNode = options.perNode();
     auto axis = [&](std::string_view name, int64_t size, zero::AxisKind kind = zero::AxisKind::data) -> Attribute {
       return zero::MeshAxisAttr::get(&getContext(), StringRef(name.data(), name.size()), size, kind);
     };

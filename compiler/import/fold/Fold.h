@@ -1,8 +1,8 @@
 //===- Fold.h - evaluating graph operations on constants ----------------------===//
 //
 // Shape arithmetic of an exported graph arrives as ordinary operations. Handlers build graph ops for them; those whose
-// operands are all known are evaluated here and replaced by constants. One evaluator per graph op, in a table; ops that
-// are not in the table stay in the graph. Semantics are those of the ops' descriptions, floats rounded after each op.
+// operands are all known are evaluated here and replaced by constants: by one evaluator per graph op, in a table, of
+// others by their kernels. Semantics are those of the ops' descriptions, floats rounded after each op.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -84,6 +84,7 @@ std::optional<Masked> withCondition(std::optional<Masked> masked, Condition cond
   if (masked->isAveraged || (isFinite && !isAlone))
     return std::nullopt;
   masked->isAveraged = isFinite;
+  masked->low = isFinite ? low : 0;
   masked->mayAverageRows = isFinite && !everyRowKeepsOne(condition.value, scores[0], scores[1], condition.keeps);
   if (masked->mayAverageRows && !averages)
     return std::nullopt;
@@ -107,6 +108,26 @@ bool isCausal(const Added &mask, Dims scores) {
   return mask.factor > 0 && isCausalMask(mask.value, scores[0], scores[1]);
 }
 
+/// Does what hides by `mask` hide all that `condition` does? `scores`: queries and keys.
+bool hidesAll(const Hiding &mask, const Condition &condition, Dims scores) {
+  auto own = bandOf(condition.value, scores[0], scores[1], condition.keeps);
+  return llvm::any_of(partsOf(mask.condition), [&](const Condition &part) {
+    auto band = own ? bandOf(part.value, scores[0], scores[1], part.keeps) : std::nullopt;
+    return (part.value == condition.value && part.keeps == condition.keeps) ||
+           (band && own->first <= band->first && band->last <= own->last);
+  });
+}
+
+/// GPT-Neo fills scores that are causal with the lowest number, then adds a mask of it that is causal, too: what both
+/// hide is -inf, and the other numbers are but added. (What the fill alone hid would have no gradient where a row shows
+/// no other key, as what is added has.)
+bool isInfiniteBeside(const Masked &masked, const Added &mask, Dims scores) {
+  const std::optional<Hiding> hiding = mask.factor == 1 ? hidingOf(mask.value) : std::nullopt;
+  return hiding && tensorOf(mask.value).getElementType().isF32() &&
+         std::isinf(static_cast<float>(hiding->low) + static_cast<float>(masked.low)) &&
+         llvm::all_of(masked.conditions, [&](const Condition &own) { return hidesAll(*hiding, own, scores); });
+}
+
 /// `mask` is added to what `masked` is; or not, if a condition hides all that it hides.
 std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims scores) {
   if (!masked || hidesNothing(mask.value))
@@ -120,6 +141,8 @@ std::optional<Masked> withAdded(std::optional<Masked> masked, Added mask, Dims s
   };
   if (band && llvm::any_of(masked->conditions, hidesAsMuch))
     return masked;
+  if (masked->isAveraged && isInfiniteBeside(*masked, mask, scores))
+    masked->isAveraged = false;
   if (masked->isAveraged && mayBeLow(mask.value))
     return std::nullopt;
   masked->added.push_back(mask);

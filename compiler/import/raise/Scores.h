@@ -26,8 +26,9 @@ struct Masked {
   Scores scores;
   llvm::SmallVector<Condition, 2> conditions;
   llvm::SmallVector<Added, 2> added; ///< one after the other
-  bool isAveraged = false;           ///< what no condition keeps has a finite number, not -inf
+  bool isAveraged = false;           ///< what no condition keeps has a finite number, `low`, not -inf
   bool mayAverageRows = false; ///< so that a row of which nothing is kept averages all values, if there may be one
+  double low = 0;
 
   /// Does all of it broadcast to `scores`?
   bool broadcastsTo(Dims scores) const;

@@ -383,3 +383,33 @@ graph.program @micro phase = micro inputs = ["broadcast", "k", "v", "shown"] {
   %z = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
   graph.return %z : tensor<2x4x3x8xf32>
 }
+
+// -----
+
+// Scores that are filled where a mask of such numbers is added, too, are -inf there: a flag beside the mask (GPT-Neo). What a
+// fill alone hides, as a window, stays a fill: a row that shows no other key has no gradient of it.
+// CHECK-LABEL: inputs = ["filled", "k", "v", "shown"]
+// CHECK: %[[MASK:.*]] = graph.select {{.*}} -> tensor<2x1x3x3xf32>
+// CHECK: graph.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %[[MASK]] {causal, scale = 1.000000e+00 : f64}
+// CHECK-NOT: graph.attention
+// CHECK: graph.softmax
+graph.program @micro phase = micro inputs = ["filled", "k", "v", "shown"] {
+^bb0(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x3x8xf32>, %v: tensor<2x4x3x8xf32>, %shown: tensor<2x1x1x3xi1>):
+  %low = graph.constant dense<-3.40282347E+38> : tensor<f32>
+  %zero = graph.constant dense<0.0> : tensor<f32>
+  %causal = graph.constant dense<[[[[true, false, false], [true, true, false], [true, true, true]]]]> : tensor<1x1x3x3xi1>
+  %window = graph.constant dense<[[[[true, false, false], [true, true, false], [false, true, true]]]]> : tensor<1x1x3x3xi1>
+  %both = graph.and %causal, %shown : (tensor<1x1x3x3xi1>, tensor<2x1x1x3xi1>) -> tensor<2x1x3x3xi1>
+  %mask = graph.select %both, %zero, %low : (tensor<2x1x3x3xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x3x3xf32>
+  %s = graph.matmul %q, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %f = graph.select %causal, %s, %low : (tensor<1x1x3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a = graph.add %f, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p = graph.softmax %a {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %y = graph.matmul %p, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  %s2 = graph.matmul %y, %k {trans_rhs} : (tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x3xf32>
+  %f2 = graph.select %window, %s2, %low : (tensor<1x1x3x3xi1>, tensor<2x4x3x3xf32>, tensor<f32>) -> tensor<2x4x3x3xf32>
+  %a2 = graph.add %f2, %mask : (tensor<2x4x3x3xf32>, tensor<2x1x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %p2 = graph.softmax %a2 {axis = 3 : i64} : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %z = graph.matmul %p2, %v : (tensor<2x4x3x3xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x3x8xf32>
+  graph.return %z : tensor<2x4x3x8xf32>
+}
