@@ -142,11 +142,18 @@ HeadPieces::HeadPieces(const HeadShape &s) {
   lse = s.chunk;
   weightSums = s.widens() ? Workspace::times(s.classes, s.width) : 0;
   biasSums = s.isGrad && s.hasBias ? s.classes : 0;
+  if (s.chunk < s.rows) {
+    places = labels = s.chunk;
+    inputs = Workspace::times(s.chunk, s.width);
+    inputGrads = s.isGrad ? inputs : 0;
+  }
 }
 
 int64_t HeadPieces::bytes(const HeadShape &s) const {
-  int64_t total = Workspace::bytesOf<char>(scratch);
-  total = Workspace::sum(total, Workspace::bytesOf(logits, static_cast<size_t>(sizeOf(s.dtype))));
+  int64_t total = Workspace::sum(Workspace::bytesOf<char>(scratch), Workspace::bytesOf<int64_t>(places),
+                                 Workspace::bytesOf(labels, static_cast<size_t>(sizeOf(s.label))));
+  for (int64_t elements : {logits, inputs, inputGrads})
+    total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(s.dtype))));
   for (int64_t floats : {lse, weightSums, biasSums})
     total = Workspace::sum(total, Workspace::bytesOf<float>(floats));
   return total;

@@ -46,6 +46,9 @@ struct HeadPieces {
   int64_t lse = 0;        ///< fp32
   int64_t weightSums = 0; ///< fp32, of 16-bit gradients
   int64_t biasSums = 0;   ///< fp32
+  // Where there are several chunks, of the rows of one that were gathered:
+  int64_t places = 0, labels = 0;     ///< int64: their numbers; of the labels' type
+  int64_t inputs = 0, inputGrads = 0; ///< of the operands' type
   explicit HeadPieces(const HeadShape &s);
   int64_t bytes(const HeadShape &s) const;
 };

@@ -38,6 +38,34 @@ TEST(FastHead, matchesThePlainOne) {
       });
 }
 
+// Rows whose labels do not count are left out where they would fill chunks; which is seen by what they hold.
+TEST(FastHead, leavesOutRowsThatDoNotCount) {
+  const int64_t rows = 130, width = 33, classes = 301;
+  for (int64_t counted : {1, 31, 32, 33, 64, 96, 129})
+    for (DType index : {DType::i64, DType::i32})
+      forFastTypes([&](DType type) {
+        Value x = random(type, {rows, width}, 1, -1, 1), w = random(type, {classes, width}, 2, -1, 1);
+        Value labels = uniform({index, {rows}}, 3, 0, static_cast<double>(classes)), bias = random(type, {classes}, 4);
+        Value spoilt = x;
+        for (int64_t r = 0; r < rows; ++r)
+          if (r * counted / rows == (r + 1) * counted / rows) {
+            labels.set(r, -100);
+            for (int64_t i = 0; i < width; ++i)
+              spoilt.set(r * width + i, NAN);
+          }
+        Call call{"linear_cross_entropy_grad",
+                  {f32({}, {3}), x, labels, w, bias},
+                  {Value({DType::f32, {}}), Value(x.type), Value(w.type), Value(bias.type)},
+                  {{"chunk", int64_t(32)}, {"trans_weight", kOne}}};
+        expectFastMatches(call, type == DType::f32 ? 2e-5 : 2e-2);
+        std::vector<Value> clean = must(run(call, false));
+        call.inputs[1] = spoilt;
+        if (counted <= 96) { // fewer chunks than of all rows
+          EXPECT_TRUE(must(run(call, false)) == clean) << counted;
+        }
+      });
+}
+
 // Without the whole of the logits the sums are the same: one chunk is the products and the loss apart.
 TEST(FastHead, equalsItsPartsBitForBit) {
   const int64_t rows = 96, width = 40, classes = 300;

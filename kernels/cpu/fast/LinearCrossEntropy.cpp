@@ -1,7 +1,8 @@
 // linear_cross_entropy and its gradient: a chunk of rows at a time, its logits become its softmax's gradient where they
 // lie, and that goes into the gradients of input, weight and bias while it is at hand. Made of the kernels that the
 // layer and the loss have apart (HeadShapes.h), so products are the library's, in any type. Chunks are cut by an
-// attribute, whatever the threads.
+// attribute, whatever the threads. Where rows whose labels do not count (a prompt's, padding) would fill whole chunks,
+// those that do are gathered, a chunk at a time, and the others left out.
 #include "kernels/cpu/HeadShapes.h"
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <tuple>
 
 namespace zc::cpu {
@@ -100,6 +102,10 @@ public:
     lse = workspace.take<float>(pieces.lse);
     weightSums = workspace.take<float>(pieces.weightSums);
     biasSums = workspace.take<float>(pieces.biasSums);
+    places = workspace.take<int64_t>(pieces.places);
+    gatheredLabels = workspace.take<char>(pieces.labels * sizeOf(shape.label));
+    gatheredInputs = workspace.take<char>(pieces.inputs * sizeOf(shape.dtype));
+    gatheredGrads = workspace.take<char>(pieces.inputGrads * sizeOf(shape.dtype));
   }
 
   Status run(void *const *operands, const StepContext &context) override {
@@ -110,12 +116,10 @@ public:
     const float grad = s.isGrad ? static_cast<float>(*as<float>(operands[0]) / divisor) : 0;
     std::fill_n(biasSums.of(operands), biasSums.count, 0.0f);
     double loss = 0; // in the order of chunks
-    for (int64_t row = 0; row < s.rows; row += s.chunk) {
-      const ChunkKernels &chunk = row == 0 ? first : row + s.chunk < s.rows ? middle : last;
-      float part = 0;
-      ZC_RETURN_IF_ERROR(runChunk(chunk, row, operands, grad, part, context));
-      loss += part;
-    }
+    if (*count > 0 && quotientUp(*count, s.chunk) < quotientUp(s.rows, s.chunk))
+      ZC_RETURN_IF_ERROR(runCounted(operands, *count, grad, loss, context));
+    else
+      ZC_RETURN_IF_ERROR(runAll(operands, grad, loss, context));
     *as<float>(operands[spec.numInputs]) = static_cast<float>(loss / divisor);
     finishSums(operands);
     return Status::success();
@@ -133,30 +137,106 @@ public:
 private:
   size_t labelsAt() const { return s.isGrad ? 2 : 1; }
 
-  /// Rows from `row` on; `grad` is the loss's, divided by what the loss is.
-  Status runChunk(const ChunkKernels &chunk, int64_t row, void *const *operands, float grad, float &loss,
+  /// Rows of a chunk.
+  struct Rows {
+    const char *input, *labels;
+    char *inputGrad; ///< null: none is wanted
+    int64_t count;
+    bool isFirst;
+  };
+
+  /// `loss`, here and below, grows by that of the rows. `grad` is the loss's, divided by what the loss is.
+  Status runAll(void *const *operands, float grad, double &loss, const StepContext &context) {
+    const int64_t rowBytes = s.width * sizeOf(s.dtype);
+    for (int64_t row = 0; row < s.rows; row += s.chunk) {
+      const ChunkKernels &chunk = row == 0 ? first : row + s.chunk < s.rows ? middle : last;
+      const Rows rows{as<char>(operands[labelsAt() - 1]) + row * rowBytes,
+                      as<char>(operands[labelsAt()]) + row * sizeOf(s.label),
+                      s.isGrad ? as<char>(operands[spec.numInputs + 1]) + row * rowBytes : nullptr,
+                      std::min(s.chunk, s.rows - row), row == 0};
+      ZC_RETURN_IF_ERROR(runChunk(chunk, rows, operands, grad, loss, context));
+    }
+    return Status::success();
+  }
+
+  /// Only of the `count` rows that count.
+  Status runCounted(void *const *operands, int64_t count, float grad, double &loss, const StepContext &context) {
+    const int64_t rowBytes = s.width * sizeOf(s.dtype);
+    char *inputGrad = s.isGrad ? as<char>(operands[spec.numInputs + 1]) : nullptr;
+    if (inputGrad)
+      parallelRanges(threads, s.rows, 64, [&](int64_t begin, int64_t end, int) {
+        std::memset(inputGrad + begin * rowBytes, 0, size_t((end - begin) * rowBytes));
+      });
+    int64_t next = 0; // row to look at
+    for (int64_t done = 0; done < count; done += s.chunk) {
+      const int64_t present = std::min(s.chunk, count - done);
+      next = gather(operands, next, present);
+      const Rows rows{gatheredInputs.of(operands), gatheredLabels.of(operands), gatheredGrads.of(operands), s.chunk,
+                      done == 0};
+      ZC_RETURN_IF_ERROR(runChunk(done == 0 ? first : middle, rows, operands, grad, loss, context));
+      if (inputGrad)
+        moveRows(places.of(operands), present, [&](int64_t i, int64_t place) {
+          std::memcpy(inputGrad + place * rowBytes, rows.inputGrad + i * rowBytes, size_t(rowBytes));
+        });
+    }
+    return Status::success();
+  }
+
+  /// The next `present` rows that count, from `row` on, then zeros whose labels do not, to a whole chunk. Returns the
+  /// row behind them.
+  int64_t gather(void *const *operands, int64_t row, int64_t present) const {
+    const int64_t rowBytes = s.width * sizeOf(s.dtype);
+    const char *input = as<char>(operands[labelsAt() - 1]);
+    char *to = gatheredInputs.of(operands);
+    int64_t *place = places.of(operands);
+    withIndex(s.label, [&](auto tag) {
+      using L = TypeOf<decltype(tag)>;
+      const L *from = as<L>(operands[labelsAt()]);
+      L *labels = as<L>(gatheredLabels.of(operands));
+      for (int64_t i = 0; i < present; ++row)
+        if (from[row] != s.ignoreIndex) {
+          place[i] = row;
+          labels[i++] = from[row];
+        }
+      std::fill(labels + present, labels + s.chunk, static_cast<L>(s.ignoreIndex));
+    });
+    moveRows(place, present, [&](int64_t i, int64_t from) {
+      std::memcpy(to + i * rowBytes, input + from * rowBytes, size_t(rowBytes));
+    });
+    std::memset(to + present * rowBytes, 0, size_t((s.chunk - present) * rowBytes));
+    return row;
+  }
+
+  /// `move`(i, place[i]) of each.
+  template <typename Move> void moveRows(const int64_t *place, int64_t count, Move move) const {
+    parallelRanges(threads, count, 16, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        move(i, place[i]);
+    });
+  }
+
+  Status runChunk(const ChunkKernels &chunk, const Rows &rows, void *const *operands, float grad, double &loss,
                   const StepContext &context) {
-    const int64_t size = sizeOf(s.dtype), rows = std::min(s.chunk, s.rows - row);
+    const auto [input, labels, inputGrad, count, isFirst] = rows;
     const size_t at = labelsAt();
-    const char *input = as<char>(operands[at - 1]) + row * s.width * size;
-    const char *labels = as<char>(operands[at]) + row * sizeOf(s.label);
     const void *weight = operands[at + 1];
     void *scores = logits.of(operands), *sums = scratch.of(operands);
     float *logSums = lse.of(operands);
     ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({input, weight, operands[at + 2], scores}, sums, context)
                                  : chunk.logits.run({input, weight, scores}, sums, context));
-    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, labels, &loss, logSums}, sums, context));
+    float part = 0;
+    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, labels, &part, logSums}, sums, context));
+    loss += part;
     if (!s.isGrad)
       return Status::success();
     ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, labels, logSums, scores}, sums, context));
-    char *inputGrad = as<char>(operands[spec.numInputs + 1]) + row * s.width * size;
     ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, inputGrad}, sums, context));
     void *weightGrad = s.widens() ? weightSums.of(operands) : operands[spec.numInputs + 2];
     const void *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
-    ZC_RETURN_IF_ERROR(row == 0 ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
-                                : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
+    ZC_RETURN_IF_ERROR(isFirst ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
+                               : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
     if (s.hasBias)
-      withFast(s.dtype, [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), rows, biasSums.of(operands)); });
+      withFast(s.dtype, [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), count, biasSums.of(operands)); });
     return Status::success();
   }
 
@@ -187,8 +267,9 @@ private:
   HeadShape s;
   int threads;
   ChunkKernels first, middle, last;
-  Piece<char> scratch, logits;
+  Piece<char> scratch, logits, gatheredLabels, gatheredInputs, gatheredGrads;
   Piece<float> lse, weightSums, biasSums;
+  Piece<int64_t> places;
 };
 
 Prepared prepareHead(const KernelSpec &spec, const Result<HeadShape> &read, std::string &note) {
