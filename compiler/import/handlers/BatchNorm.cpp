@@ -37,10 +37,13 @@ Value follow(Node &node, Value old, Value batch, double factor) {
       node.attrs().real("momentum", node.floatAttr("momentum", 0.9f)).real("factor", factor));
 }
 
-/// The running statistic at `input`: what the node returns of it, and, where it is stored in the file, its update.
+/// The running statistic at `input`: what the node returns of it, and, where it is stored in the file, its update. A
+/// norm that the model applies twice follows both batches: the second node may take what the first returns.
 void update(Node &node, unsigned input, unsigned output, Value batch, double assignedFactor) {
-  if (node.wants(output)) // ONNX: of the population
+  if (node.wants(output)) { // ONNX: of the population
     node.set(output, follow(node, node.input(input), batch, 1));
+    node.standFor(output, input);
+  }
   if (node.options().forwardOnly || !node.isInitializer(input))
     return;
   if (Value state = node.readState(input))

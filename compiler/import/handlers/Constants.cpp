@@ -190,6 +190,7 @@ void identity(Node &node) {
   if (isFloat(binding.value) && node.tracedCall("aten.detach"))
     return detach(node);
   node.setBinding(0, binding);
+  node.standFor(0, 0);
 }
 
 } // namespace

@@ -89,6 +89,11 @@ public:
   //===-- tensors of the file -------------------------------------------------===//
   /// Whether input `i` is an initializer of the model.
   bool isInitializer(unsigned i) const { return has(i) && !context.initializerOf(proto.input(i)).empty(); }
+  /// If so, output `o` stands for it too, from here on: a state that the next node goes on with.
+  void standFor(unsigned o, unsigned i) {
+    if (isInitializer(i) && wants(o))
+      context.standFor(proto.output(o), context.initializerOf(proto.input(i)));
+  }
   /// The numbers of a value that is, or is rearranged of, initializers of at most `most` elements, trained or not.
   std::optional<HostTensor> storedNumbers(mlir::Value value, int64_t most);
   /// The present value of the initializer at input `i`, which the step changes. Null after an error.

@@ -68,8 +68,11 @@ public:
   virtual int64_t nextDropoutId() = 0;
 
   //===-- tensors of the file -----------------------------------------------===//
-  /// The model's initializer that a name stands for, be it the input of a function that is called with it; else empty.
+  /// The model's initializer that a name stands for, be it the input of a function that is called with it, or what a
+  /// node says (standFor); else empty.
   virtual std::string initializerOf(const std::string &name) const = 0;
+  /// `name`, of a node's output, stands for the model's `initializer`, as it is from there on.
+  virtual void standFor(const std::string &name, const std::string &initializer) = 0;
   /// `what` names the tensor in messages.
   virtual Result<TensorInfo> inspect(const onnxpb::Tensor &tensor, const std::string &what) = 0;
   virtual Result<HostTensor> read(const TensorInfo &info, const std::string &what) = 0;

@@ -48,6 +48,7 @@ private:
   bool maySpend(int64_t elements) override { return constants.maySpend(elements); }
   int64_t nextDropoutId() override { return dropouts++; }
   std::string initializerOf(const std::string &name) const override;
+  void standFor(const std::string &name, const std::string &initializer) override { scope->stored[name] = initializer; }
   Result<TensorInfo> inspect(const onnxpb::Tensor &tensor, const std::string &what) override {
     return inspectTensor(file, tensor, options.limits, file.path + ": " + what);
   }

@@ -130,7 +130,7 @@ def compare(wrapper, model, batch, rows, other=None):
             if count == more[-1][1]:
                 raise
     if wrapper.state.names or wrapper.state.projected:
-        after_a_step(wrapper, model, taken, count)
+        after_a_step(wrapper, model, other if other and computes(wrapper, other) else taken, taken, count)
     return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
 
 
@@ -153,11 +153,12 @@ def behind_zeros(wrapper, model, batch, rows, idle):
     return said + (f"; not compared, as their gradients are 0: {names}" if left else "")
 
 
-def after_a_step(wrapper, model, batch, rows):
-    """compare_step once more, of copies that one forward pass has gone through: a place in a queue that Python took from a buffer is the first one's."""
+def after_a_step(wrapper, model, first, batch, rows):
+    """compare_step once more, of copies that one forward pass, of the batch `first`, has gone through: a place in a queue that Python took from a buffer is the
+    first one's. Of another batch's statistics a moving average differs from what was copied, as the first step of an observer does."""
     twin = steps.plain(wrapper)
     with draws.the_same():
-        steps.take(twin, batch)
+        steps.take(twin, first)
     if computes(twin, batch):
         compare_twin(twin, model, batch, rows, [*wrapper.state.names, *wrapper.state.projected], "in the second step")
 

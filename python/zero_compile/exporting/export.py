@@ -125,7 +125,7 @@ class Export:
         details |= {"exporter": f"{name}, torch {need('torch', 'exporting').__version__}", "class": type(self.model).__name__, "task": self.task,
                     "inputs": list(self.batch), **self.adapter}
         if name == "dynamo" and normalizes_by_batch(self.model):
-            details["batch_norm"] = "train"
+            graph.train_norms(proto.graph, self.model)
         record.write(proto, details)
         return details
 

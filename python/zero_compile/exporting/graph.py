@@ -25,10 +25,11 @@ def adopt(proto, model, prefix, with_gradient):
     graph = proto.graph
     present = {tensor.name for tensor in graph.initializer}
     groups, parameters, renamed, unused = tie_groups(model), dict(model.named_parameters()), {}, []
+    own = {prefix + name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))}
     for first, others in groups.items():
         found = [name for name in (prefix + n for n in [first, *others]) if name in present]
         if not found:
-            found = rearranged(graph, parameters[first])
+            found = rearranged(graph, parameters[first], own)
         if not found:
             unused.append(first)
         for name in found:
@@ -87,8 +88,8 @@ def initializer(value, name):
     return onnx.helper.make_tensor(name, onnx.TensorProto.BFLOAT16, list(value.shape), value.detach().contiguous().view(torch.int16).numpy().tobytes(), raw=True)
 
 
-def rearranged(graph, parameter):
-    """The initializer that holds exactly this parameter's values, or their transpose, under a name the exporter made; a transposed
+def rearranged(graph, parameter, own):
+    """The initializer that holds exactly this parameter's values, or their transpose, under a name the exporter made (none of `own`, the model's); a transposed
     one is given torch's layout again, with a Transpose behind it."""
     numpy, onnx, torch = need("numpy", "exporting"), need("onnx", "exporting"), need("torch", "exporting")
     if parameter.dtype != torch.float32:
@@ -97,7 +98,7 @@ def rearranged(graph, parameter):
     if values.size < 2 or (values == values.flat[0]).all():
         return []  # equal to any other fresh bias or scale: no evidence
     for tensor in graph.initializer:
-        if "." in tensor.name or sorted(tensor.dims) != sorted(values.shape) or tensor.data_type != onnx.TensorProto.FLOAT:
+        if tensor.name in own or sorted(tensor.dims) != sorted(values.shape) or tensor.data_type != onnx.TensorProto.FLOAT:
             continue
         held = onnx.numpy_helper.to_array(tensor)
         if held.shape == values.shape and numpy.array_equal(held, values):
@@ -128,6 +129,24 @@ def apply_names(graph, renamed):
         del graph.initializer[:]
         graph.initializer.extend(copies)
     rename_uses(graph, renamed)
+
+
+def train_norms(graph, model):
+    """torch.export writes all batch norms as evaluating, and names what they return of their statistics the statistics: those that do not belong to a module in
+    eval mode train, with statistics that nobody else takes."""
+    onnx, torch = need("onnx", "exporting"), need("torch", "exporting")
+    evaluating = {f"{path}.running_mean" if path else "running_mean" for path, module in model.named_modules(remove_duplicate=False)
+                  if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not module.training}
+    same = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
+    for node in graph.node:
+        if node.op_type != "BatchNormalization" or len(node.output) > 1:
+            continue
+        mean = node.input[3]
+        while mean in same:
+            mean = same[mean]
+        if mean not in evaluating:
+            node.attribute.append(onnx.helper.make_attribute("training_mode", 1))
+            node.output.extend(f"{node.output[0]}.{statistic}" for statistic in ("running_mean", "running_var"))
 
 
 def name_inputs(graph, names):

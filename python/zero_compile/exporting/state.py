@@ -71,12 +71,14 @@ class State:
                 tensor.CopyFrom(graph.initializer(value, tensor.name))
 
     def compare(self, model, after, got, where):
-        """What a step made of it in torch, of `model` the model `after`, is what it made of it in a plan, `got`. Errors: mismatch."""
-        olds, news = self.values(model), self.values(after)
-        for name in self.names:
+        """What a step made of it in torch, of `model` the model `after`, is what it made of it in a plan, `got`; so of batch norms' statistics. Errors: mismatch."""
+        olds, news = tensors(model), tensors(after)
+        for name in [*self.names, *(name for name in statistics(model) if name in got)]:
             old, new = (values[name].detach().double().numpy() for values in (olds, news))
             own = got[name].astype(new.dtype) if name in got else old
-            if not steps.norm([own - new]) <= MOVE * steps.norm([new - old]) + steps.LOSS * steps.norm([new]):
+            spread = news.get(name.replace("running_mean", "running_var"), news[name]).detach().double().numpy()  # a mean is as exact as what it is of
+            rounding = steps.LOSS * max(steps.norm([new]), steps.norm([abs(spread) ** 0.5]) if name not in self.names else 0)
+            if not steps.norm([own - new]) <= MOVE * steps.norm([new - old]) + rounding:
                 raise ZeroError(MISMATCH, f"the export keeps {name!r} differently from torch: off by {steps.norm([own - new]):.3g}, where a step changes it by {steps.norm([new - old]):.3g}",
                                 where=where, help="what a forward pass changes goes into buffers by tensors alone")
 
@@ -127,7 +129,7 @@ def is_projection(wrapper, batch, names):
     from what the forward pass before made of them? Then it need not be kept: of a mask that stays, not of a norm, nor of a mask by what the weights are."""
     torch, generator = need("torch", "exporting"), need("torch", "exporting").Generator().manual_seed(1)
     for scale in (1, 10, 100):  # until something is written to all of them: a norm may be kept already
-        first, outcomes = steps.without_any_dropout(moved(wrapper, scale)), []
+        first = steps.without_any_dropout(moved(wrapper, scale))
         own = State(names).held(steps.inner(first))
         with draws.the_same():
             first(*batch.values())
@@ -136,9 +138,15 @@ def is_projection(wrapper, batch, names):
             break
     else:
         return False
-    noise = {name: value.std(unbiased=False) * torch.randn(value.shape, generator=generator) for name, value in own.items()}
-    for begins in (own, projected):
-        twin = steps.duplicate(first)
+    return all(is_same_from(first, batch, (own, projected), generator) for _ in range(3))
+
+
+def is_same_from(module, batch, beginnings, generator):
+    """Are loss, gradients and what becomes of them the same from either of `beginnings`, {name: value} of parameters, after a step of noise?"""
+    torch, outcomes = need("torch", "exporting"), []
+    noise = {name: value.std(unbiased=False) * torch.randn(value.shape, generator=generator) for name, value in beginnings[0].items()}
+    for begins in beginnings:
+        twin = steps.duplicate(module)
         with torch.no_grad(), draws.the_same():
             for name, value in begins.items():
                 tensors(steps.inner(twin))[name].copy_(0.9 * value + noise[name])  # a decay and a step
@@ -181,10 +189,15 @@ def moved(wrapper, scale=1):
 
 def carriable(model, takes_gradients):
     """Buffers and parameters by name, without the statistics of batch norms that train, which are the exporters' where the loss takes no gradients."""
-    torch = need("torch", "exporting")
-    of_exporters = {f"{name}.{buffer}" if name else buffer for name, module in model.named_modules()
-                    if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training and not takes_gradients for buffer, _ in module.named_buffers(recurse=False)}
+    of_exporters = () if takes_gradients else statistics(model, counts=True)
     return {name: value for name, value in tensors(model).items() if name not in of_exporters}
+
+
+def statistics(model, counts=False):
+    """Names of the running statistics of batch norms that train; with the counts of their batches, which no graph has."""
+    torch = need("torch", "exporting")
+    return {f"{path}.{name}" if path else name for path, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training
+            for name, buffer in module.named_buffers(recurse=False) if counts or buffer.is_floating_point()}
 
 
 def same_values(a, b):
@@ -221,9 +234,9 @@ def numbers(model):
 
 @contextlib.contextmanager
 def kept(model, names=()):
-    """The modules' modes and attributes, with what they held, and the values of the buffers and parameters `names` are as before afterwards, whatever a forward
-    pass makes of them."""
-    modes = [(module, module.training, dict(module._buffers)) for module in model.modules()]
+    """The modules' modes and attributes, with what they held, their hooks, and the values of the buffers and parameters `names` are as before afterwards,
+    whatever a forward pass makes of them. Hooks that one registers and notes in an attribute would be registered by each pass anew if only that were gone."""
+    modes = [(module, module.training, [(collection, collection.copy()) for collection in collections_of(module)]) for module in model.modules()]
     before = [(module, own(module)) for module in model.modules()]
     held = [(value, contents(value)) for value in [*(value for _, attributes in before for value in attributes.values()),
                                                    *(value for name, value in tensors(model).items() if name in names)]]
@@ -234,11 +247,17 @@ def kept(model, names=()):
             for name in own(module).keys() - attributes.keys():
                 del vars(module)[name]
             vars(module).update(attributes)
-        for module, mode, buffers in modes:
+        for module, mode, collections in modes:
             module.training = mode
-            module._buffers.update(buffers)
+            for collection, content in collections:
+                restore(collection, content)
         for value, content in held:
             restore(value, content)
+
+
+def collections_of(module):
+    """What every module has of parameters, buffers, modules and hooks."""
+    return [value for name, value in vars(module).items() if name not in own(module) and isinstance(value, (dict, set))]
 
 
 def own(module):

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Modules whose second use in a step, or whose mode or hooks, exporters do not see: batch norms that one forward pass applies twice, others in eval mode beside
+them, hooks that the first forward pass registers, branches on what a step changes, parameters of scripted functions. Trained beside torch, and taken home."""
+import copy
+
+from product import beside_torch, expect, needs, quiet_torch, raises, silent, suite
+
+needs("torch", "transformers", "onnx", "safetensors")
+torch = quiet_torch()
+import transformers
+import zero_compile
+from torch import nn
+from torch.nn import functional
+
+suite = suite(__doc__)
+EXPORTERS = ("torchscript", "dynamo")
+
+
+def floats(seed, **shapes):
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(5, *shape, generator=generator) for name, shape in shapes.items()}
+
+
+def beside(name, model, exporter, data):
+    """beside_torch, and what comes home is what torch's model is then."""
+    torch.manual_seed(1)
+    with silent():
+        apart = beside_torch(suite, f"{name}-{exporter}", model, data, exporter=exporter, rate=0.05)
+    home, _ = zero_compile.import_weights(suite.dir / f"{name}-{exporter}-run")
+    for key, value in model.state_dict().items():
+        expect(not value.is_floating_point() or torch.allclose(torch.as_tensor(home[key]), value, rtol=1e-4, atol=1e-5), f"{key} comes home as {home[key]}, not as {value}")
+    return apart
+
+
+class Siamese(nn.Module):
+    """One norm follows the statistics of both; `evaluates`: a teacher's, in eval mode, stands for one of them."""
+
+    def __init__(self, evaluates):
+        super().__init__()
+        self.layer, self.norm, self.evaluates = nn.Linear(4, 6), nn.BatchNorm1d(6), evaluates
+        self.teacher = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6)).requires_grad_(False)
+        self.teacher[1].running_mean.normal_()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.teacher.eval()
+        return self
+
+    def forward(self, a, b):
+        other = self.teacher(b) if self.evaluates else self.norm(self.layer(b).relu())
+        return (self.norm(self.layer(a)) - other).square().mean()
+
+
+def norms(evaluates, exporter):
+    torch.manual_seed(1)
+    return beside("eval" if evaluates else "twice", Siamese(evaluates).train(), exporter, [floats(k, a=(4,), b=(4,)) for k in range(3)])
+
+
+class Probe(nn.Module):
+    """Of transformers 5, whose first forward pass registers hooks that collect hidden states, and notes that in an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        config = transformers.BertConfig(hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=24, vocab_size=32, max_position_embeddings=16,
+                                         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+        self.encoder, self.head = transformers.BertModel(config, add_pooling_layer=False), nn.Linear(16, 3)
+
+    def states(self, x):
+        return self.encoder(input_ids=x, output_hidden_states=True).hidden_states
+
+    def forward(self, x, y):
+        return functional.cross_entropy(self.head(self.states(x)[-2][:, 0]), y)
+
+
+def hooks(exporter):
+    torch.manual_seed(1)
+    model, generator = Probe().train(), torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for p in model.encoder.parameters():
+            p *= 3  # layers that are apart
+    data = [{"x": torch.randint(0, 32, (4, 6), generator=generator), "y": torch.randint(0, 3, (4,), generator=generator)} for _ in range(3)]
+    apart = beside("hidden-states", model, exporter, data)
+    expect(len(model.states(data[0]["x"])) == 4, f"the model has {len(model.states(data[0]['x']))} hidden states afterwards")
+    return apart
+
+
+class Observer(nn.Module):
+    """As QAT's: the first batch's statistic is copied, later ones move it. `begun`: the first is behind it."""
+
+    def __init__(self, begun):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("seen", torch.tensor(begun))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        h = self.layer(x)
+        with torch.no_grad():
+            if self.seen:
+                self.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+            else:
+                self.mean.copy_(h.mean(0))
+                self.seen.copy_(torch.tensor(True))
+        return (h - self.mean).square().mean() + h.pow(4).mean()
+
+
+def first_batches():
+    """What Python decided of the first batch is another thing in the second step: found by a step of other data."""
+    with silent(), raises(10, "in the second step", "run_modes.py:"):
+        zero_compile.export(Observer(False), floats(0, x=(4,)), suite.dir / "observer.onnx", exporter="torchscript", notes=lambda text: None)
+    return beside("observer", Observer(True), "torchscript", [floats(k, x=(4,)) for k in range(3)])
+
+
+@torch.jit.script_if_tracing
+def relative(size: int, table):
+    if table.shape[0] != 2 * size - 1:
+        found = table * 2
+    else:
+        found = table
+    return found[torch.arange(size)[:, None] - torch.arange(size)[None] + (size - 1)]
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.positions, self.layer = nn.Parameter(torch.randn(5, 4)), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.einsum("bhc,hkc->bhk", self.layer(x), relative(x.shape[1], self.positions)).square().mean()
+
+
+def scripted(exporter):
+    torch.manual_seed(1)
+    return beside("scripted", Scripted(), exporter, [floats(k, x=(3, 4)) for k in range(3)])
+
+
+class Clipped(nn.Module):
+    """Weights that a forward pass clips: no mask of pruned ones, whatever a step's noise."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.layer, self.most = nn.Linear(4, 3), most
+        with torch.no_grad():
+            self.layer.weight.mul_(3)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.layer.weight.clamp_(-self.most, self.most)
+        return self.layer(x).square().mean()
+
+
+def clipped():
+    for seed in range(6):
+        torch.manual_seed(seed)
+        model = Clipped(1.0)
+        before = copy.deepcopy(model.state_dict())
+        with silent(), raises(4, "the forward pass changes", "'layer.weight'"):
+            zero_compile.export(model, floats(seed, x=(4,)), suite.dir / "clipped.onnx", notes=lambda text: None)
+        expect(all(torch.equal(value, before[key]) for key, value in model.state_dict().items()), "the model is another afterwards")
+
+
+suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
+           for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted))])
+suite.run([("first batches", first_batches), ("clipped", clipped)])
+suite.finish()
