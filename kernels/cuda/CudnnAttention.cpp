@@ -26,8 +26,10 @@ bool isTaken(const cpu::AttentionShape &s) {
   bool isThere = s.batch && s.heads && s.queries && s.keys && s.depth && s.valueDepth;
   // Rows that see no key are 0 with us; masks go with positions where queries and keys have the same.
   bool seesKeys = (!s.causal && s.window == 0) || (s.hasMask ? s.queries == s.keys : s.queries <= s.keys);
+  // A product with no scale or a negative one, of what is masked before, would be no number, or shown.
+  bool isScaled = s.scale > 0;
   bool adds = !s.hasMask || s.mask == DType::f32 || s.mask == s.dtype;
-  return isHalf && isThere && seesKeys && adds && !s.hasMaskGrad && s.dropout == 0 && s.softcap == 0 &&
+  return isHalf && isThere && seesKeys && isScaled && adds && !s.hasMaskGrad && s.dropout == 0 && s.softcap == 0 &&
          s.stat == DType::f32 && s.depth % 8 == 0 && s.valueDepth == s.depth && s.depth <= 128 &&
          std::max(s.queries, s.keys) <= (1 << 20);
 }

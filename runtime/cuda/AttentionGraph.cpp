@@ -25,6 +25,10 @@ public:
     const cpu::AttentionShape &s = attention.shape;
     if (s.window != 0 && !s.causal && (version < 91002 || (version == 91400 && s.keys > 1024)))
       return cudnnRefusal("compute windows to both sides", "version " + std::to_string(version) + " has defects there");
+    // Older ones hide by position with the lowest number, which a mask's -inf is below.
+    if (s.hasMask && (s.causal || s.window != 0) && version < 91000)
+      return cudnnRefusal("compute masks beside positions",
+                          "version " + std::to_string(version) + " shows what is hidden");
     attention.pass == AttentionPass::forward ? addForward() : addGradient();
     return build({fe::HeurMode_t::A}, {}, std::numeric_limits<int64_t>::max());
   }

@@ -133,7 +133,9 @@ Status GpuStream::drain() {
 /// Other ranks of the process go on as they like: only what this thread asks for meanwhile must be fit to be captured.
 Status GpuStream::beginCapture() {
   ZC_CUDA(gpu.use(), "take the GPU");
-  ZC_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture a stream");
+  const cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+  (void)cudaGetLastError(); // as below
+  ZC_CUDA(status, "capture a stream");
   return {};
 }
 
@@ -147,11 +149,15 @@ Result<std::unique_ptr<Graph>> GpuStream::endCapture() {
     status = cudaGraphInstantiate(&executable, graph, 0);
     (void)cudaGraphDestroy(graph);
   }
+  std::unique_ptr<Graph> made;
+  if (status == cudaSuccess) {
+    made = std::make_unique<GpuGraph>(executable);
+    what = "bring a graph to the GPU";
+    status = cudaGraphUpload(executable, stream);
+  }
   (void)cudaGetLastError(); // no error of what is launched next, in the graph's stead
   ZC_CUDA(status, what);
-  auto made = std::make_unique<GpuGraph>(executable);
-  ZC_CUDA(cudaGraphUpload(executable, stream), "bring a graph to the GPU");
-  return std::unique_ptr<Graph>(std::move(made));
+  return made;
 }
 
 Status GpuStream::replay(Graph &graph) {

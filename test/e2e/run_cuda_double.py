@@ -173,6 +173,7 @@ suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_steps(machine, "--zero-stage", "3", *flags, said=said) for machine, said in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))
            for flags in ((), OFFLOADED) if flags or "pins" not in machine])
+suite.run([like_steps(f"gpus=2,nograph={step}", "--zero-stage", "3") for step in range(1, 5)])  # no memory for graphs: kernel by kernel
 suite.run([*(like_steps(f"gpus={gpus}", "--zero-stage", stage, "--with-eval", *flags, world=world, more=HELD_OUT, said="" if world == gpus else "2 ranks share one GPU",
                         shows=lambda steps: ["val_loss" in step for step in steps] == [False, True] * 2)
              for gpus, world, stage, flags in ((1, 1, "0", ()), (1, 2, "3", ()), (2, 2, "3", OFFLOADED))),

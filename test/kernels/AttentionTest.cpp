@@ -292,6 +292,15 @@ TEST(FastAttention, carriesMaximaOverBlocksOfKeys) {
   forFastTypes([&](DType type) { expectAttentionMatches(row, type, &mask); });
 }
 
+/// Padding on the left beside the causal flag hides the first rows as a whole; of a shape that cuDNN takes on a GPU.
+TEST(FastAttention, hidesRowsByAMaskBesidePositions) {
+  const AttentionCase row{{1, 2, 64, 64}, {1, 2, 64, 64}, {1, 2, 64, 64}, {1, 1, 1, 64}, DType::f32, true};
+  Value mask({DType::f32, row.mask});
+  for (size_t j = 0; j < 3; ++j)
+    mask.set(j, -kInfinity);
+  forFastTypes([&](DType type) { expectAttentionMatches(row, type, &mask); });
+}
+
 /// Of blocks that a window or padding hides nothing is computed: the bits of the same mask, added.
 TEST(FastAttention, leavesOutBlocksThatAMaskHides) {
   AttentionCase window{{2, 2, 300, 8}, {2, 1, 600, 8}, {2, 1, 600, 8}, {1, 1, 300, 600}, DType::boolean, false};

@@ -99,7 +99,8 @@ def running(h, given):
 def placed(h, given):
     bounds, at = h.softmax(-1).cumsum(-1), given["image"][:, 0, :3].sigmoid()
     place = torch.searchsorted(bounds.detach(), at).clamp(max=7) + torch.bucketize(at, torch.tensor([0.2, 0.5]), right=True).clamp(max=0)
-    return bounds.gather(2, place).square().mean()
+    counts = torch.bincount(given["labels"], minlength=8) + given["labels"].bincount(pooled(h)[:, 0].detach(), minlength=8)
+    return bounds.gather(2, place).square().mean() + (counts * pooled(h)).square().mean()
 
 
 def likely(h, given):
@@ -175,7 +176,7 @@ def positive(h):
 def matrices(h, given):
     """Unsymmetric ones whose largest pivot is not the first, and a distribution's."""
     square = h[..., :3] + torch.tensor([[0.0, 3, 0], [0, 0, 3], [3, 0, 0]])
-    solved = torch.linalg.solve(square, h).square().mean() + torch.linalg.inv(square).square().mean() + torch.linalg.det(square).mean() / 30
+    solved = torch.linalg.solve(square, h.mT, left=False).square().mean() + torch.linalg.solve(square, h).square().mean() + torch.linalg.inv(square).square().mean() + torch.linalg.det(square).mean() / 30
     drawn = torch.distributions.MultivariateNormal(pooled(h)[:, :3], covariance_matrix=positive(h)).log_prob(given["image"].flatten(1)[:, :3])
     exponential = torch.matrix_exp(h[..., :3] / 2).square().mean()
     return solved - drawn.mean() + exponential + torch.linalg.slogdet(square).logabsdet.mean() + torch.logdet(positive(h)).mean()

@@ -9,6 +9,7 @@ needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
 import transformers
 import zero_compile
+import zero_compile.tasks
 from torch import nn
 from torch.nn import functional
 
@@ -159,7 +160,20 @@ def clipped():
         expect(all(torch.equal(value, before[key]) for key, value in model.state_dict().items()), "the model is another afterwards")
 
 
+def experts():
+    """Of transformers, which sorts tokens by expert: refused with what helps, and as that says."""
+    torch.manual_seed(1)
+    model = transformers.OlmoeForCausalLM(transformers.OlmoeConfig(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                                                                   vocab_size=32, num_experts=4, num_experts_per_tok=2, max_position_embeddings=16, pad_token_id=0, eos_token_id=1, use_cache=False))
+    data = [{name: torch.randint(1, 32, (4, 8)) for name in ("input_ids", "labels")}]
+    with silent(), raises(4, "zero_compile.tasks.dense_routing(model, print)"):
+        zero_compile.export(model.train(), data[0], suite.dir / "experts.onnx", exporter="torchscript", notes=lambda text: None)
+    zero_compile.tasks.dense_routing(model, lambda text: None)
+    with silent():
+        zero_compile.export(model, data[0], suite.dir / "experts.onnx", exporter="torchscript", notes=lambda text: None)
+
+
 suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
            for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted))])
-suite.run([("first batches", first_batches), ("clipped", clipped)])
+suite.run([("first batches", first_batches), ("experts", experts), ("clipped", clipped)])
 suite.finish()

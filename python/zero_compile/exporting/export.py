@@ -83,6 +83,7 @@ class Export:
             except Exception as problem:  # whatever torch's exporters throw
                 self.fail(name, keeps, problem)
         code, help = (self.first.code, self.first.help) if isinstance(self.first, ZeroError) else (OVER_BUDGET if wants_memory(self.first) else UNSUPPORTED, None)
+        help = help or next((hint for said, hint in HINTS if any(re.search(said, problem) for problem in self.problems)), None)
         raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(self.problems), help=help) from self.first
 
     def keep_whole(self, *attempts):
@@ -353,6 +354,12 @@ def save(onnx, proto, path):
     else:
         onnx.save_model(proto, str(path))
     return [path, path.with_name(data)] if large else [path]
+
+
+# Of what exporters say that names nothing of the model's.
+HINTS = ((r"grouped_mm|histc", "a mixture of experts of transformers' sorts its tokens: zero_compile.tasks.dense_routing(model, print), as zero export hf does it, "
+          "has each expert compute all of them"),
+         (r"fake tensor in the exported program", "exporter=\"torchscript\" (--exporter torchscript) has what torch.export has not here"))
 
 
 def first_line(problem):

@@ -49,9 +49,11 @@ def stand_ins(torch):
         return result if result is NotImplemented else torch.where(result.sign > 0, result.logabsdet, float("nan"))
 
     def solve(A, B, *, left=True):
-        if not small(A) or not left:
+        if not small(A):
             return NotImplemented
         vector = B.dim() == 1 or B.dim() == A.dim() - 1
+        if not left:
+            return solve(turned(A), B) if vector else turned(solve(turned(A), turned(B)))
         B = B.unsqueeze(-1) if vector else B
         batch = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
         n, whole = int(A.shape[-1]), torch.cat([A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])], -1)

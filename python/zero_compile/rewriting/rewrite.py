@@ -264,6 +264,13 @@ def stand_ins(torch):
     def bucketize(input, boundaries, *, out_int32=False, right=False):
         return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
+    def bincount(input, weights=None, minlength=0):
+        """Of fewer than `minlength` values: how many more there are depends on the data."""
+        if minlength < 1 or not isinstance(input, torch.Tensor):
+            return NotImplemented
+        found = input.unsqueeze(-1) == torch.arange(minlength)
+        return found.to(torch.int64).sum(0) if weights is None else (found.to(weights.dtype) * weights.unsqueeze(-1)).sum(0)
+
     def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """Each row's gradient by how often it is looked up."""
         if not scale_grad_by_freq:
@@ -307,7 +314,7 @@ def stand_ins(torch):
     return {tensor.unflatten: unflatten, torch.unflatten: unflatten, torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
             torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
-            torch.searchsorted: searchsorted, torch.bucketize: bucketize, tensor.fill_diagonal_: fill_diagonal_,
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, tensor.fill_diagonal_: fill_diagonal_,
             functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),

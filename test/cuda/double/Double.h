@@ -43,6 +43,7 @@ struct Options {
   bool pins = true;                  ///< memory of the host can be registered
   bool waits = true;                 ///< streams can wait for words
   bool peers = true;                 ///< GPUs reach each other's memory
+  int64_t nograph = 0;               ///< there is no memory to: begin one (1), end it, make it, bring it to the GPU (4)
   int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
   int64_t lostIn = 0;                ///< GPU 0 is, while its kernel of this number is launched, which is refused
   int lostAs = cudaErrorECCUncorrectable; ///< what every call says then
@@ -54,6 +55,9 @@ struct Options {
 /// Bytes that the threads of a block may share: an H100's.
 constexpr int kMostShared = 227 * 1024;
 const Options &options();
+
+/// The steps of making a graph, as `nograph` counts them.
+enum class GraphStep { begin = 1, end, instantiate, upload };
 
 // Every function of CUDA's ends by one of these.
 

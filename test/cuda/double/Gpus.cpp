@@ -27,6 +27,7 @@ const Options &options() {
     ask("pins", made.pins);
     ask("waits", made.waits);
     ask("peers", made.peers);
+    ask("nograph", made.nograph);
     ask("lost", made.lost);
     ask("lostin", made.lostIn);
     ask("lostas", made.lostAs);

@@ -66,11 +66,14 @@ cudaError_t launchOnHost(const char *call, unsigned blocks, unsigned threads, si
   char *told = checkArguments(currentGpu(), call, arguments, bytes);
   static std::atomic<int64_t> number{0};
   const bool strays = ++number == options().stray && told;
-  return launched(call, stream, [kernel = std::move(kernel), told, strays] {
+  const cudaError_t status = launched(call, stream, [kernel = std::move(kernel), told, strays] {
     kernel();
     if (strays)
       told[-1] ^= 1;
   });
+  // Who launches asks for the last error, which may be one of before.
+  const cudaError_t last = cudaGetLastError();
+  return status != cudaSuccess ? status : last;
 }
 
 } // namespace zc::doubled

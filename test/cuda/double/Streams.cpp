@@ -306,8 +306,12 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
 
 // Graphs.
 
+static bool isFailed(GraphStep step) { return options().nograph == int64_t(step); }
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   ZC_STREAM("cudaStreamBeginCapture", stream, false);
+  if (isFailed(GraphStep::begin))
+    return ended(cudaErrorMemoryAllocation);
   if (found->capture || capturing)
     return wrong(cudaErrorIllegalState, "cudaStreamBeginCapture", "of a stream while one is captured");
   found->capture.emplace();
@@ -330,12 +334,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   globalCaptures -= captured.isGlobal;
   if (captured.isSpoiled)
     return ended(cudaErrorStreamCaptureInvalidated);
+  if (isFailed(GraphStep::end))
+    return ended(cudaErrorMemoryAllocation);
   *graph = handles<CUgraph_st>().make(found->gpu, std::make_shared<const Work>(std::move(captured.work)));
   return ended(cudaSuccess);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long) {
   ZC_DOUBLE_UNCAPTURED("cudaGraphInstantiate");
+  if (isFailed(GraphStep::instantiate))
+    return ended(cudaErrorMemoryAllocation);
   if (!graph || !handles<CUgraph_st>().has(graph))
     return wrong(cudaErrorInvalidValue, "cudaGraphInstantiate", "of no graph");
   *executable = handles<CUgraphExec_st>().make(graph->gpu, graph->work);
@@ -354,6 +362,8 @@ static cudaError_t checkGraph(const char *call, cudaGraphExec_t executable, CUst
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t stream) {
   ZC_STREAM("cudaGraphUpload", stream, false);
+  if (isFailed(GraphStep::upload))
+    return ended(cudaErrorMemoryAllocation);
   return checkGraph("cudaGraphUpload", executable, *found);
 }
 
