@@ -221,8 +221,7 @@ void zc::leaveOpen(CompileOptions &options) {
   options.given["auto"]; // a command that compiles the same says it too
 }
 
-/// Where no budget of the device is given, what the machine named has; which is said.
-static Status setBudget(CompileOptions &options, std::string &said) {
+Status zc::takeBudget(CompileOptions &options, std::vector<std::string> &notes) {
   int64_t &device = options.strategy.schedule.budgets.device;
   if (device != 0)
     return {};
@@ -232,19 +231,16 @@ static Status setBudget(CompileOptions &options, std::string &said) {
                        "device-mem");
   const MachinePreset &machine = *options.strategy.schedule.machine.preset;
   device = machine.memory;
-  said = llvm::formatv("plans for the {0} GB of an {1} (--device-mem says otherwise) and ", device / 1'000'000'000,
-                       machine.name);
+  notes.push_back(llvm::formatv("--auto plans for the {0} GB of an {1}; --device-mem says otherwise",
+                                device / 1'000'000'000, machine.name));
   return {};
 }
 
-Result<AutoChoice> zc::chooseFastest(const CompileOptions &asked) {
-  AutoChoice choice{asked, ""};
-  ZC_RETURN_IF_ERROR(setBudget(choice.options, choice.text));
-  const CompileOptions options = choice.options;
-  choice.text += "chose";
+Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   const Freedom freedom(options);
   Choosing choosing(options, freedom);
   ZC_RETURN_IF_ERROR(choosing.run());
+  AutoChoice choice{options, "chose"};
   choice.options.stageIsOpen = false;
   if (!choosing.best) { // its message says how much is missing
     leastStage(choice.options);

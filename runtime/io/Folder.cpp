@@ -29,8 +29,13 @@ std::string fileNameOf(const std::string &path) {
 Status makeFolder(const std::string &path) {
   Blocking here("making folder", path);
   std::error_code failure(injected("folder.make"), std::generic_category());
-  if (!failure)
+  for (int left = 10; !failure && left > 0; --left) {
     std::filesystem::create_directories(path, failure);
+    if (failure.value() != ENOENT)
+      break;
+    if (left > 1) // another process may have taken an empty one away meanwhile
+      failure.clear();
+  }
   if (std::error_code ignored; failure && std::filesystem::is_symlink(path, ignored))
     return makeError(Code::io, 818, "cannot make folder \"" + path + "\": it is a symbolic link to what is not there");
   if (failure)

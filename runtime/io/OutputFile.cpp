@@ -66,13 +66,22 @@ bool isTemporary(std::string_view name) {
          isNumber(numbers.substr(dash + 1));
 }
 
-bool isLeftover(const std::string &path) {
+/// A leftover, locked; not open where it is none.
+static Descriptor lockedLeftover(const std::string &path) {
   struct stat info = {};
   if (!isTemporary(fileNameOf(path)) || ::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
-    return false;
+    return {};
   Blocking here("opening", path);
   Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  return file.isOpen() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  return file.isOpen() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(file) : Descriptor();
+}
+
+bool isLeftover(const std::string &path) { return lockedLeftover(path).isOpen(); }
+
+/// The lock is held until it is gone: who has just created it, and not locked it yet, finds it locked, or gone.
+void removeLeftover(const std::string &path) {
+  if (Descriptor held = lockedLeftover(path); held.isOpen())
+    ::unlink(path.c_str());
 }
 
 /// errno, 0: it is open.
@@ -82,7 +91,7 @@ int OutputFile::createTemporary() {
   fd = Descriptor(::open(temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!fd.isOpen())
     return errno;
-  // For isLeftover, which may have taken it away in between. File systems that know no locks have no runs in them.
+  // For removeLeftover, which may have taken it away in between. File systems that know no locks have no runs in them.
   struct stat info = {};
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return EEXIST;
@@ -120,17 +129,19 @@ static std::string besideOf(const std::string &path, const std::string &suffix) 
   return path.substr(0, path.size() - fileNameOf(path).size()) + name + suffix;
 }
 
+bool isTemporaryOf(const std::string &path, const std::string &temporary) {
+  const std::string name = fileNameOf(temporary);
+  return isTemporary(name) && fileNameOf(besideOf(path, name.substr(name.rfind(".tmp-")))) == name;
+}
+
 /// What killed processes left of `path`. Where the folder cannot be read, it stays.
 static void removeLeftovers(const std::string &path) {
   Blocking here("listing", folderOf(path));
-  const std::string begin = fileNameOf(besideOf(path, ".tmp-"));
   std::error_code failure;
   for (std::filesystem::directory_iterator entry(folderOf(path), failure), end; !failure && entry != end;
-       entry.increment(failure)) {
-    const std::string name = entry->path().filename();
-    if (name.compare(0, begin.size(), begin) == 0 && isLeftover(entry->path()))
-      ::unlink(entry->path().c_str());
-  }
+       entry.increment(failure))
+    if (isTemporaryOf(path, entry->path()))
+      removeLeftover(entry->path());
 }
 
 Result<OutputFile> OutputFile::create(const std::string &path) {

@@ -63,6 +63,10 @@ bool isTemporary(std::string_view name);
 /// Is the file what OutputFile::create left when its process was killed? Who writes one holds a lock on it, as long as
 /// it is open: of whatever machine or container the process is, what is locked is not.
 bool isLeftover(const std::string &path);
+/// Removes it, if so.
+void removeLeftover(const std::string &path);
+/// Is the file's name one that a temporary of `path` has?
+bool isTemporaryOf(const std::string &path, const std::string &temporary);
 /// Replaces `path` by a file of these bytes, as an OutputFile does. Errors: io; what is there is no regular file.
 Status replaceFile(const std::string &path, std::string_view bytes);
 /// The same of what people name: a device, a FIFO or a socket is written to, and so is what this process has open

@@ -2,6 +2,7 @@
 
 #include "runtime/io/FileKind.h"
 #include "runtime/io/Folder.h"
+#include "runtime/io/OutputFile.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -101,6 +102,13 @@ Status checkOutputs(const std::vector<NamedPath> &inputs, const std::vector<Name
                        nameOf(output) + " would overwrite the input " +
                            nameOf(inputs[static_cast<size_t>(input - around.begin())]),
                        output.path, "give another name for the output; nothing was touched");
+    for (const NamedPath &each : inputs)
+      if (place && io::isTemporaryOf(output.path, each.path) &&
+          placeOf(io::folderOf(each.path)) == placeOf(io::folderOf(output.path)))
+        return makeError(Code::usage, 845,
+                         nameOf(each) + " is named as what a killed process left of " + nameOf(output) +
+                             ", which goes with the next one",
+                         each.path, "rename it, or give another name for the output; nothing was touched");
     if (auto same = std::find(places.begin(), places.end(), place); place && same != places.end())
       return makeError(Code::usage, 842,
                        nameOf(output) + " and " + nameOf(outputs[static_cast<size_t>(same - places.begin())]) +

@@ -78,51 +78,69 @@ static Error cannotLock(const std::string &folder, int errnum) {
 RunFolder &RunFolder::operator=(RunFolder &&other) noexcept {
   std::swap(path, other.path);
   std::swap(lock, other.lock);
-  std::swap(isNew, other.isNew);
+  std::swap(made, other.made);
   return *this;
 }
 
 RunFolder::~RunFolder() {
-  if (!lock.isOpen() || !isNew || isGone())
+  if (made.empty() || isGone() || !lock.isOpen())
     return;
   std::error_code failed;
   const fs::path own = fs::path(path) / kLock;
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed))
     if (entry->path() != own)
       return;
-  if (!failed && ::unlink(own.c_str()) == 0) // who waits for nothing but this lock finds that its folder is gone
-    ::rmdir(path.c_str());
+  if (failed || ::unlink(own.c_str()) != 0) // with the lock held: who has opened it finds that it is gone (open)
+    return;
+  fs::path folder = path;
+  while (::rmdir(folder.c_str()) == 0 && folder != made)
+    folder = folder.parent_path();
 }
 
-Result<RunFolder> RunFolder::open(const std::string &path) {
-  RunFolder folder;
+/// The outermost of the folders that have to be made for `path`; empty: all are there.
+static std::string outermostMissing(const std::string &path) {
+  fs::path missing;
   std::error_code unknown;
-  folder.isNew = !fs::exists(path, unknown) && !unknown;
-  ZC_RETURN_IF_ERROR(io::makeFolder(path));
-  folder.path = path;
-  std::string name = path + "/" + kLock;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, unknown) && !unknown; at = at.parent_path())
+    missing = at;
+  return missing.string();
+}
+
+Result<RunFolder> RunFolder::open(const std::string &given) {
+  RunFolder folder;
+  folder.path = given;
+  while (folder.path.size() > 1 && folder.path.back() == '/')
+    folder.path.pop_back();
+  const std::string &path = folder.path, name = path + "/" + kLock, made = outermostMissing(path);
   Blocking here("locking", name);
-  std::error_code failed;
-  if (fs::exists(path + "/" + io::kManifestFile, failed)) // whoever goes on with its run removes it one day
-    return makeError(Code::usage, 909, "\"" + path + "\" is a checkpoint, not the folder of a run", "--out",
-                     "give another --out; --resume " + path + " goes on from it");
-  folder.lock = Descriptor(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!folder.lock.isOpen())
-    return io::errnoError(Code::io, 930, "cannot open", name, errno);
-  if (::flock(folder.lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return errno == EWOULDBLOCK
-               ? makeError(Code::usage, 931,
-                           "another run is writing into \"" + path + "\"" + holderOf(folder.lock.get()), "--out",
-                           "give another --out, or wait for it to end")
-               : cannotLock(path, errno);
+  // Where another run was refused at the same time it may take the folder away that this one has opened the lock of.
+  for (int left = 100; !folder.lock.isOpen() || folder.isGone(); --left) {
+    folder.lock.close();
+    ZC_RETURN_IF_ERROR(io::makeFolder(path));
+    std::error_code failed;
+    if (fs::exists(path + "/" + io::kManifestFile, failed)) // whoever goes on with its run removes it one day
+      return makeError(Code::usage, 909, "\"" + path + "\" is a checkpoint, not the folder of a run", "--out",
+                       "give another --out; --resume " + path + " goes on from it");
+    Descriptor opened(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!opened.isOpen() && errno == ENOENT && left > 0)
+      continue;
+    if (!opened.isOpen() || left == 0)
+      return io::errnoError(Code::io, 930, "cannot open", name, opened.isOpen() ? ENOENT : errno);
+    if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0)
+      return errno == EWOULDBLOCK
+                 ? makeError(Code::usage, 931, "another run is writing into \"" + path + "\"" + holderOf(opened.get()),
+                             "--out", "give another --out, or wait for it to end")
+                 : cannotLock(path, errno);
+    folder.lock = std::move(opened);
+  }
+  folder.made = made;
   sign(folder.lock.get());
   ZC_RETURN_IF_ERROR(io::checkWritable(path));
   ZC_RETURN_IF_ERROR(io::OutputFile::create(path + "/" + kMetricsFile).status()); // before anything is removed
+  std::error_code failed;
   // No other run is here, but an evaluation or an export may be writing into the folder, which take no lock.
   for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed)) {
-    std::error_code ignored;
-    if (io::isLeftover(entry->path()))
-      fs::remove(entry->path(), ignored);
+    io::removeLeftover(entry->path());
   }
   return folder;
 }

@@ -30,7 +30,7 @@ public:
   RunFolder() = default;
   RunFolder(RunFolder &&other) = default;
   RunFolder &operator=(RunFolder &&other) noexcept;
-  /// A folder that was made and has stayed empty goes again: a run that was refused leaves nothing.
+  /// Folders that were made and have stayed empty go again: a run that was refused leaves nothing.
   ~RunFolder();
   /// Makes the folder, locks it, and tries that files can be written. Errors: usage (another run has it,
   /// it is a checkpoint), io.
@@ -42,7 +42,7 @@ public:
 private:
   std::string path;
   Descriptor lock;
-  bool isNew = false; ///< made by `open`
+  std::string made; ///< the outermost folder that was not there before; empty: all were
 };
 
 /// `options.out`, or runs/<name of the model>.

@@ -103,6 +103,14 @@ def placed(h, given):
     return bounds.gather(2, place).square().mean() + (counts * pooled(h)).square().mean()
 
 
+def below_zero(h, given):
+    """Quotients, shifts and places of numbers below 0, which TorchScript's exporter truncates or takes for others; sums of what comes to one place twice; a threshold."""
+    number, rows = given["labels"] - 4, torch.arange(h.shape[0])
+    floors = number // 3 + torch.floor_divide(number, 3) + (number >> 1) + pooled(h)[:, 0].detach() // 0.5
+    table = torch.zeros(2, 8).index_put((given["labels"] % 2, given["labels"] % 3 - 1), pooled(h)[:, 0], accumulate=True)
+    return (h[rows, given["labels"] % 3 - 1].sum(-1) * floors / 20).square().mean() + table.square().mean() + functional.softplus(4 * h, beta=2, threshold=1).mean()
+
+
 def likely(h, given):
     mean, width = pooled(h).chunk(2, -1)
     drawn = torch.distributions.Normal(mean, functional.softplus(width) + 0.1)
@@ -410,7 +418,7 @@ FUNCTIONS = {
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "filterbank": filterbank, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
-    "smoothed by hand": smoothed, "padded": padded, "saturated": saturated, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "distributions": likely, "errors": errors,
+    "smoothed by hand": smoothed, "padded": padded, "saturated": saturated, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "below 0": below_zero, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,

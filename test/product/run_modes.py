@@ -160,6 +160,46 @@ def clipped():
         expect(all(torch.equal(value, before[key]) for key, value in model.state_dict().items()), "the model is another afterwards")
 
 
+class Remembering(nn.Module):
+    """What is in no parameter and no buffer: the last features, the first ones' mean, a list of losses, a teacher whose momentum Python counts."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layer, self.teacher, self.kind, self.kept, self.seen, self.count = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False), kind, None, [], 0
+        self.teacher.load_state_dict(self.layer.state_dict())
+        self.register_buffer("steps", torch.tensor(0))
+
+    def forward(self, x, mask):
+        h = self.layer(x)
+        loss = h.square().mean()
+        if self.kind == "last":
+            before, self.kept = self.kept, h.detach()
+            return loss if before is None else loss + (h - before).square().mean()
+        if self.kind == "first":
+            self.kept = x.mean(0) if self.kept is None else self.kept
+            return (h - self.kept).square().mean()
+        if self.kind == "list":
+            self.seen.append(loss.item())
+            return loss / (1e-3 + sum(self.seen) / len(self.seen))
+        if self.kind == "counted":
+            self.count += 1
+            with torch.no_grad():
+                for slow, fast in zip(self.teacher.parameters(), self.layer.parameters()):
+                    slow.lerp_(fast, 1 / self.count)
+            return (h - self.teacher(x)).square().mean() + loss
+        if self.kind == "schedule":
+            self.steps += 1
+            return loss * (0.1 if self.steps.item() > 4 else 1.0)
+        return loss if mask.all() else (h * mask).square().mean()
+
+
+def remembered(kind, code, *words):
+    torch.manual_seed(1)
+    data = {**floats(1, x=(4,)), "mask": torch.ones(5, 4, dtype=torch.long)}
+    with silent(), raises(code, *words):
+        zero_compile.export(Remembering(kind), data, suite.dir / "remembering.onnx", exporter="torchscript", notes=lambda text: None)
+
+
 def experts():
     """Of transformers, which sorts tokens by expert: refused with what helps, and as that says."""
     torch.manual_seed(1)
@@ -175,5 +215,8 @@ def experts():
 
 suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
            for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted))])
+suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
+    ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
+    ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])
 suite.run([("first batches", first_batches), ("experts", experts), ("clipped", clipped)])
 suite.finish()

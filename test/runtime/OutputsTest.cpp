@@ -87,6 +87,16 @@ TEST_F(Outputs, ReplaceFilesOfTheirOwnKind) {
   EXPECT_FALSE(becomes("", "a.plan").ok()) << "a table over a plan";
 }
 
+TEST_F(Outputs, AreNotWhatAnInputIsATemporaryOf) {
+  std::ofstream(folder / "a.plan.tmp-1-2") << "read";
+  auto from = [&](const std::string &input, const std::string &output) {
+    return checkOutputs({{"", at(input)}}, {{"-o", at(output)}}).ok();
+  };
+  EXPECT_FALSE(from("a.plan.tmp-1-2", "a.plan")) << "it would go with the leftovers of killed processes";
+  EXPECT_TRUE(from("a.plan.tmp-1-2", "b.plan"));
+  EXPECT_TRUE(from("a.plan.tmp-1-2", "sub/a.plan"));
+}
+
 TEST_F(Outputs, ReplaceNothingOfACheckpoint) {
   auto becomes = [&](const std::string &name) {
     return checkOutputs({}, {{"--safetensors", at(name), /*isShared=*/false, "a safetensors file"}});

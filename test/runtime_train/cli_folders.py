@@ -24,15 +24,25 @@ class Folders(ZeroRunTest):
         for path in before:
             self.expect(2, "would replace a file of the checkpoint", run("export", final, "--safetensors", path))
         self.assertEqual({path: path.read_bytes() for path in before}, before)
-        killed = self.dir / "new.onnx.tmp-4194305-0"  # Linux numbers at most 2^22 processes
-        killed.write_text("half")
-        self.assertEqual(run("export", final, "--onnx", self.dir / "new.onnx")[0], 0)
-        self.assertFalse(killed.exists())
+        for name in ("new.onnx", "n" * 250 + ".onnx"):  # of a long name the temporary has but the beginning
+            suffix = ".tmp-4194305-0"  # Linux numbers at most 2^22 processes
+            killed = self.dir / (name[:255 - len(suffix)] + suffix)
+            killed.write_text("half")
+            self.assertEqual(run("export", final, "--onnx", self.dir / name)[0], 0)
+            self.assertFalse(killed.exists())
 
     def test_what_is_refused_leaves_no_folder(self):
         for flags in (("--resume", self.dir / "nowhere"), ("--weights", self.dir / "nowhere")):
             self.assertNotEqual(self.train(*flags, out="new")[0], 0)
             self.assertFalse((self.dir / "new").exists(), flags)
+        self.assertNotEqual(self.train("--resume", self.dir / "nowhere", out="outer/inner")[0], 0)
+        self.assertFalse((self.dir / "outer").exists())
+        lock = self.dir / "held" / ".lock"
+        lock.parent.mkdir()
+        with lock.open("w") as holder:  # another run's
+            fcntl.flock(holder, fcntl.LOCK_EX)
+            self.expect(2, "another run is writing", self.train(out="held"))
+            self.assertTrue(lock.exists())
         (self.dir / "mine").mkdir()
         self.assertNotEqual(self.train("--resume", self.dir / "nowhere", out="mine")[0], 0)
         self.assertTrue((self.dir / "mine").exists())

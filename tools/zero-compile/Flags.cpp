@@ -184,6 +184,8 @@ Status complete(Flags &flags, const ToolFlags &tool) {
     c.offloadIsOpen = !c.isGiven("offload-optimizer");
   ZC_RETURN_IF_ERROR(readPhase(tool.compileTo, c.stopAfter));
   ZC_RETURN_IF_ERROR(zc::complete(c));
+  if (flags.automatic)
+    ZC_RETURN_IF_ERROR(takeBudget(c, flags.notes));
   if (flags.explainSharding && c.strategy.shard.model < 2)
     return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;

@@ -100,6 +100,11 @@ void batchNorm(Node &node) {
     operands.push_back(node.cast(i < 3 ? node.input(i) : statistic(node, i), element));
   Value y = node.make<BatchNormApplyOp>(operands, node.attrs().real("epsilon", epsilon));
   node.set(node.cast(y, elementOf(x)));
+  for (unsigned output : {1u, 2u}) // a norm that is applied once more takes them
+    if (node.opset >= 14 && node.wants(output)) {
+      node.set(output, node.input(output + 2));
+      node.standFor(output, output + 2);
+    }
 }
 
 //===-- norms made of others -----------------------------------------------===//

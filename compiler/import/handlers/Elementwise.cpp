@@ -154,6 +154,8 @@ void cast(Node &node) {
   if (!dtype)
     return node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
   node.set(node.cast(node.input(0), typeOf(*dtype, node.loc.getContext())));
+  if (!node.failed() && elementOf(node.input(0)) == typeOf(*dtype, node.loc.getContext()))
+    node.standFor(0, 0);
 }
 void castLike(Node &node) { node.set(node.cast(node.input(0), elementOf(node.input(1)))); }
 

@@ -112,6 +112,8 @@ Status Importer::importCall(const onnxpb::Function &function, const onnxpb::Node
       caller->bindings[outputOf(call, i).number] = std::move(*result);
     else
       status = result.error();
+    if (std::string initializer = initializerOf(function.output(i)); !initializer.empty())
+      caller->stored[call.output(i)] = std::move(initializer);
   }
   scope = caller;
   return status;

@@ -78,6 +78,7 @@ std::optional<Masked> withCondition(std::optional<Masked> masked, Condition cond
   const bool isOneOfMany = isFinite && masked->isAveraged && !masked->mayAverageRows && isUnmasked(*masked) &&
                            llvm::all_of(masked->conditions, keepsOwn) && llvm::all_of(parts, keepsOwn);
   if (isOneOfMany) {
+    masked->low = std::max(masked->low, low); // what is true of the higher one is of both
     llvm::append_range(masked->conditions, parts);
     return masked;
   }

@@ -99,6 +99,30 @@ def towards(batch, low):
     return {name: moved(value).roll(1, 0) for name, value in batch.items()}
 
 
+def flipped(batch):
+    """Batches whose flags, tensors of two values at most, are others: in each row the last one (a mask's padding, where there was none), and all of them set.
+    An `if` on all or any of them goes the other way there."""
+    torch = need("torch", "exporting")
+
+    def other(value, whole):
+        low, high = value.amin(), value.amax()
+        if low == high:
+            low, high = torch.zeros_like(low), torch.ones_like(high)
+        if whole:
+            return high.expand(value.shape).clone()
+        value = value.clone()
+        last = value[..., -1]
+        value[..., -1] = torch.where(last == high, low, high)
+        return value
+
+    flags = [name for name, value in batch.items() if value.numel() and len(value.unique()) < 3 and (not value.is_floating_point() or torch.equal(value, value.round()))
+             and value.amin() >= 0 and value.amax() <= 1]
+    for whole in (False, True):
+        taken = {name: other(value, whole) if name in flags else value for name, value in batch.items()}
+        if any(not torch.equal(value, batch[name]) for name, value in taken.items()):
+            yield taken
+
+
 def computes(wrapper, batch):
     """Is torch's loss of this batch a number, with a gradient?"""
     try:
@@ -114,6 +138,13 @@ def compare(wrapper, model, batch, rows, other=None):
     torch = need("torch", "exporting")
     if other and computes(wrapper, other):
         compare_step(wrapper, model, other, rows)
+    for flags in flipped(batch) if other else ():
+        if computes(wrapper, flags):
+            try:
+                compare_step(wrapper, model, flags, rows)
+            except ZeroError as problem:
+                problem.message += " (with other flags in it)"
+                raise
     more = [({name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1),
             ({name: torch.cat([value, value]) for name, value in batch.items()}, 2 * rows)] if rows else [(batch, None)]
     for taken, count in more:
@@ -154,13 +185,20 @@ def behind_zeros(wrapper, model, batch, rows, idle):
 
 
 def after_a_step(wrapper, model, first, batch, rows):
-    """compare_step once more, of copies that one forward pass, of the batch `first`, has gone through: a place in a queue that Python took from a buffer is the
-    first one's. Of another batch's statistics a moving average differs from what was copied, as the first step of an observer does."""
-    twin = steps.plain(wrapper)
-    with draws.the_same():
-        steps.take(twin, first)
-    if computes(twin, batch):
-        compare_twin(twin, model, batch, rows, [*wrapper.state.names, *wrapper.state.projected], "in the second step")
+    """compare_step twice more, of copies that one forward pass of the batch `first`, and then seven, have gone through: a place in a queue that Python took from a
+    buffer is the first one's. Of another batch's statistics a moving average differs from what was copied, as the first step of an observer does; a teacher, from
+    the model that it is a copy of, once the weights have moved."""
+    torch, twin = need("torch", "exporting"), steps.plain(wrapper)
+    trained = [(name, p) for name, p in steps.inner(twin).named_parameters() if p.requires_grad and name not in wrapper.state.projected]
+    with torch.no_grad():
+        for _, p in trained:
+            p.mul_(1 + 5 * state.OTHER)
+    for more, when in ((1, "in the second step"), (state.PASSES - 1, f"in step {state.PASSES + 1}")):
+        for _ in range(more):
+            with draws.the_same():
+                steps.take(twin, first)
+        if computes(twin, batch):
+            compare_twin(twin, model, batch, rows, [*wrapper.state.names, *wrapper.state.projected, *(name for name, _ in trained)], when)
 
 
 def compare_twin(twin, model, batch, rows, names, when):

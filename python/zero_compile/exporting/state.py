@@ -9,6 +9,7 @@ from ..rewriting import draws
 from . import graph, steps
 
 MOVE = 1e-2  # of what a step changes of a tensor
+PASSES, OTHER = 7, 1e-2  # forward passes that are looked behind, each with weights that are so much larger
 
 
 class State:
@@ -205,25 +206,74 @@ def same_values(a, b):
 
 
 def repeats(wrapper, batch, notes):
-    """A second step of torch on the same batch has the first one's loss and gradients, or what they depend on besides is an error (unsupported): an export
-    keeps as it is what no parameter or buffer holds."""
+    """A second step of torch on the same batch has the first one's loss and gradients, and so has one behind passes of other batches, with other weights; or what
+    they depend on besides is an error (unsupported): an export keeps as it is what no parameter or buffer holds."""
     twin, taken = steps.plain(wrapper), []
     model = steps.inner(twin)
-    before, held = numbers(model), wrapper.state.held(model)
+    before, held = numbers(model), apart(model)
     for _ in range(2):
-        with draws.the_same():
-            wrapper.state.put(model, held)
-            taken.append(steps.take(twin, batch))
-    (loss, gradients), (again, others) = taken
+        taken.append(step_from(twin, wrapper.state, held, batch))
     after = numbers(model)
     moved = ", ".join(map(repr, [name for name, value in after.items() if name in before and repr(value) != repr(before[name])][:8]))  # NaN is NaN
-    different = [name for name, error in steps.errors(others, gradients).items() if error > steps.GRADIENT]
-    if abs(again - loss) > steps.LOSS * max(abs(loss), 1e-6) or different:
-        what = f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
-        raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
-                        help="an export keeps such state as it is: what changes from step to step goes into the batch, as an input")
+    del twin, model
+    twin = steps.plain(wrapper)
+    if has_seen_others(twin, batch):
+        taken.append(step_from(twin, wrapper.state, held, batch))
+    for others in taken[1:]:
+        if what := difference_of(taken[0], others):
+            raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
+                            help="an export keeps such state as it is: what changes from step to step goes into buffers, by tensors alone, or into the batch, as an input")
     if moved:
         notes(f"{moved}: changed by each forward pass, and fixed in the export")
+
+
+def apart(model):
+    """Copies of all buffers and parameters, for State.put; of those that train a little larger, so that a teacher is not what it is a copy of."""
+    return {name: value.detach() * (1 + 5 * OTHER) if value.requires_grad else value.detach().clone() for name, value in tensors(model).items()}
+
+
+def step_from(twin, carried, held, batch):
+    """(loss, gradients, what is carried afterwards) of a step from the tensors `held`."""
+    model = steps.inner(twin)
+    with draws.the_same():
+        carried.put(model, held)
+        loss, gradients = steps.take(twin, batch)
+    return loss, gradients, carried.held(model)
+
+
+def has_seen_others(twin, batch):
+    """Passes of the batch's rows in another order, floats nearer to their least or largest, with other weights each time. False: not all of them can be made."""
+    torch = need("torch", "exporting")
+    try:
+        for k in range(1, PASSES + 1):
+            with torch.no_grad():
+                for p in steps.inner(twin).parameters():
+                    p.mul_(1 + OTHER * k)
+            with draws.the_same():
+                twin(*(other_rows(value, k) for value in batch.values()))
+    except Exception:  # whatever a model says of such weights
+        return False
+    return True
+
+
+def other_rows(value, k):
+    value = value.roll(k, 0)
+    if not value.is_floating_point() or not value.numel():
+        return value
+    end = value.amax() if k % 2 else value.amin()
+    return end + (value - end) * (1 - 5 * OTHER * k)
+
+
+def difference_of(one, other):
+    """What is not the same in two steps of one beginning; empty: nothing."""
+    (loss, gradients, carried), (again, others, kept) = one, other
+    if abs(again - loss) > steps.LOSS * max(abs(loss), 1e-6):
+        return f"loss {loss:.9g}, then {again:.9g}"
+    different = [name for name, error in steps.errors(others, gradients).items() if error > steps.GRADIENT]
+    if different:
+        return f"loss {loss:.9g}, then {again:.9g}" if again != loss else f"another gradient of {different[0]!r}"
+    different = [name for name, value in carried.items() if not need("torch", "exporting").allclose(value.double(), kept[name].double(), rtol=steps.GRADIENT, atol=1e-6, equal_nan=True)]
+    return f"another {different[0]!r} for the next step" if different else ""
 
 
 def numbers(model):

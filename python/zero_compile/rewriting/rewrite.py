@@ -271,6 +271,33 @@ def stand_ins(torch):
         found = input.unsqueeze(-1) == torch.arange(minlength)
         return found.to(torch.int64).sum(0) if weights is None else (found.to(weights.dtype) * weights.unsqueeze(-1)).sum(0)
 
+    def floor_divide(input, other):
+        """TorchScript's exporter truncates. Not of sizes, which are no less than 0."""
+        whole = [value for value in (input, other) if isinstance(value, torch.Tensor) and value.dim()]
+        return torch.div(input, other, rounding_mode="floor") if whole and isinstance(input, torch.Tensor) else NotImplemented
+
+    def right_shift(input, other):
+        return torch.div(input, 2**other, rounding_mode="floor") if isinstance(input, torch.Tensor) and isinstance(other, int) else NotImplemented
+
+    def softplus(input, beta=1, threshold=20):
+        """TorchScript's exporter has no threshold."""
+        if beta == 1 and threshold >= 20:
+            return NotImplemented
+        scaled = input * beta
+        return torch.where(scaled > threshold, input, functional.softplus(scaled.clamp(max=threshold)) / beta)
+
+    def index_put(input, indices, values, accumulate=False):
+        """TorchScript's exporter loses what comes to one place twice."""
+        if not accumulate or not torch.jit.is_tracing() or not all(isinstance(each, torch.Tensor) and each.dtype in (torch.int64, torch.int32) for each in indices):
+            return NotImplemented
+        indices, place = torch.broadcast_tensors(*indices), 0
+        for dim, each in enumerate(indices):
+            place = place * input.shape[dim] + torch.where(each < 0, each + input.shape[dim], each)
+        rest = tuple(input.shape[len(indices):])
+        source = values.expand(*indices[0].shape, *rest).reshape(-1, *rest).to(input.dtype)
+        places = place.reshape(-1, *[1] * len(rest)).expand(source.shape)
+        return input.reshape(-1, *rest).scatter_add(0, places, source).reshape(input.shape)
+
     def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """Each row's gradient by how often it is looked up."""
         if not scale_grad_by_freq:
@@ -314,7 +341,9 @@ def stand_ins(torch):
     return {tensor.unflatten: unflatten, torch.unflatten: unflatten, torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
             torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
-            torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, tensor.fill_diagonal_: fill_diagonal_,
+            torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, torch.floor_divide: floor_divide,
+            tensor.floor_divide: floor_divide, tensor.__floordiv__: floor_divide, tensor.__rshift__: right_shift, torch.bitwise_right_shift: right_shift,
+            functional.softplus: softplus, torch.index_put: index_put, tensor.index_put: index_put, tensor.fill_diagonal_: fill_diagonal_,
             functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),

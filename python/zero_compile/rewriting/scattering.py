@@ -117,12 +117,26 @@ def stand_ins(torch, picked):
             return place
         if isinstance(index, tensor) and index in looped and index.dim() == 0 and value_of(index) >= int(input.shape[0]):
             return input[int(input.shape[0]) - 1]
+        if torch.jit.is_tracing() and are_places(index):
+            return input[tuple(from_the_start(each, input.shape[dim]) if isinstance(each, tensor) else each for dim, each in enumerate(index))]
         rows = index[0] if isinstance(index, tuple) and len(index) > 1 else None
         if not isinstance(rows, range) and type(rows).__name__ != "ndarray":
             return NotImplemented
         with tracing.paused():
             are_all = list(rows) == list(range(int(input.shape[0])))
         return input[(torch.arange(input.shape[0]), *index[1:])] if are_all else NotImplemented
+
+    def are_places(index):
+        """Several tensors of places, beside nothing but slices."""
+        if not isinstance(index, tuple) or not all(isinstance(each, (slice, tensor)) for each in index):
+            return False
+        places = [each for each in index if isinstance(each, tensor)]
+        return len(places) > 1 and all(each.dtype in (torch.int64, torch.int32) and not picked.has(each) for each in places)
+
+    def from_the_start(place, size):
+        """Negative places count from the end; TorchScript's exporter takes those of several tensors for places of the row before."""
+        is_range = torch._C._get_value_trace(place).node().kind() in ("prim::Constant", "aten::arange")
+        return place if is_range else torch.where(place < 0, place + size, place)
 
     def set_item(input, index, value):
         """A number where a mask of rows says: exporters take the mask for one of all elements; a slice that begins where a tensor says (a queue's)."""
