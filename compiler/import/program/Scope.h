@@ -52,8 +52,8 @@ struct Scope {
   const Scope *outer = nullptr; ///< whose names are visible too; null for the model and for functions
   Bindings bindings;
   llvm::StringMap<const onnxpb::Tensor *> initializers; ///< of a subgraph
-  llvm::StringMap<std::string>
-      stored; ///< initializers of the model that a function's inputs, and outputs of nodes, are
+  /// Initializers of the model that a function's inputs, and outputs of nodes, stand for.
+  llvm::StringMap<std::string> stored;
   const OpsetList *opsets = nullptr;
   const Body *body = nullptr;
   std::string prefix;                 ///< of labels and stored tensors: "", "/encoder/", ...

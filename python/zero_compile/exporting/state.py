@@ -210,15 +210,15 @@ def repeats(wrapper, batch, notes):
     they depend on besides is an error (unsupported): an export keeps as it is what no parameter or buffer holds."""
     twin, taken = steps.plain(wrapper), []
     model = steps.inner(twin)
-    before, held = numbers(model), apart(model)
+    before, origin = numbers(model), steps.inner(wrapper)
     for _ in range(2):
-        taken.append(step_from(twin, wrapper.state, held, batch))
+        taken.append(step_from(twin, wrapper.state, origin, batch))
     after = numbers(model)
     moved = ", ".join(map(repr, [name for name, value in after.items() if name in before and repr(value) != repr(before[name])][:8]))  # NaN is NaN
     del twin, model
     twin = steps.plain(wrapper)
     if has_seen_others(twin, batch):
-        taken.append(step_from(twin, wrapper.state, held, batch))
+        taken.append(step_from(twin, wrapper.state, origin, batch))
     for others in taken[1:]:
         if what := difference_of(taken[0], others):
             raise ZeroError(UNSUPPORTED, f"the forward pass depends on those before it, for one batch: {what}" + (f" (what changed: {moved})" if moved else ""),
@@ -227,16 +227,13 @@ def repeats(wrapper, batch, notes):
         notes(f"{moved}: changed by each forward pass, and fixed in the export")
 
 
-def apart(model):
-    """Copies of all buffers and parameters, for State.put; of those that train a little larger, so that a teacher is not what it is a copy of."""
-    return {name: value.detach() * (1 + 5 * OTHER) if value.requires_grad else value.detach().clone() for name, value in tensors(model).items()}
-
-
-def step_from(twin, carried, held, batch):
-    """(loss, gradients, what is carried afterwards) of a step from the tensors `held`."""
+def step_from(twin, carried, origin, batch):
+    """(loss, gradients, what is carried afterwards) of a step from the tensors of the model `origin`, of which those that train are a little larger, so that a
+    teacher is not what it is a copy of."""
     model = steps.inner(twin)
+    for name, value in tensors(origin).items():  # one by one: together they are as large as the model
+        carried.put(model, {name: value.detach() * (1 + 5 * OTHER) if value.requires_grad else value})
     with draws.the_same():
-        carried.put(model, held)
         loss, gradients = steps.take(twin, batch)
     return loss, gradients, carried.held(model)
 
