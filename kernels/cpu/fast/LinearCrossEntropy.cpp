@@ -217,26 +217,26 @@ private:
 
   Status runChunk(const ChunkKernels &chunk, const Rows &rows, void *const *operands, float grad, double &loss,
                   const StepContext &context) {
-    const auto [input, labels, inputGrad, count, isFirst] = rows;
     const size_t at = labelsAt();
     const void *weight = operands[at + 1];
     void *scores = logits.of(operands), *sums = scratch.of(operands);
     float *logSums = lse.of(operands);
-    ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({input, weight, operands[at + 2], scores}, sums, context)
-                                 : chunk.logits.run({input, weight, scores}, sums, context));
+    ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({rows.input, weight, operands[at + 2], scores}, sums, context)
+                                 : chunk.logits.run({rows.input, weight, scores}, sums, context));
     float part = 0;
-    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, labels, &part, logSums}, sums, context));
+    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, rows.labels, &part, logSums}, sums, context));
     loss += part;
     if (!s.isGrad)
       return Status::success();
-    ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, labels, logSums, scores}, sums, context));
-    ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, inputGrad}, sums, context));
+    ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
+    ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, rows.inputGrad}, sums, context));
     void *weightGrad = s.widens() ? weightSums.of(operands) : operands[spec.numInputs + 2];
-    const void *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
-    ZC_RETURN_IF_ERROR(isFirst ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
-                               : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
+    const void *left = s.transWeight ? scores : rows.input, *right = s.transWeight ? rows.input : scores;
+    ZC_RETURN_IF_ERROR(rows.isFirst ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
+                                    : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
     if (s.hasBias)
-      withFast(s.dtype, [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), count, biasSums.of(operands)); });
+      withFast(s.dtype,
+               [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), rows.count, biasSums.of(operands)); });
     return Status::success();
   }
 
