@@ -108,7 +108,8 @@ def below_zero(h, given):
     number, rows = given["labels"] - 4, torch.arange(h.shape[0])
     floors = number // 3 + torch.floor_divide(number, 3) + (number >> 1) + pooled(h)[:, 0].detach() // 0.5
     table = torch.zeros(2, 8).index_put((given["labels"] % 2, given["labels"] % 3 - 1), pooled(h)[:, 0], accumulate=True)
-    return (h[rows, given["labels"] % 3 - 1].sum(-1) * floors / 20).square().mean() + table.square().mean() + functional.softplus(4 * h, beta=2, threshold=1).mean()
+    ends = h[torch.tensor([0, 1]), torch.tensor([-1, -2])].square().sum() / 50
+    return ends + (h[rows, given["labels"] % 3 - 1].sum(-1) * floors / 20).square().mean() + table.square().mean() + functional.softplus(4 * h, beta=2, threshold=1).mean()
 
 
 def likely(h, given):

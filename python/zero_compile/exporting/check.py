@@ -132,24 +132,32 @@ def computes(wrapper, batch):
     return math.isfinite(loss) and 0 < norm(gradients.values()) < math.inf
 
 
+@contextlib.contextmanager
+def said(when):
+    """Errors say when they are."""
+    try:
+        yield
+    except ZeroError as problem:
+        problem.message += f" ({when})"
+        raise
+
+
 def compare(wrapper, model, batch, rows, other=None):
     """What was compared, in a line; a difference is an error. Another number of rows than the one traced, `rows`, shows that none is fixed
     (one more; twice as many where torch takes no other); None: it is, and was meant to be. `other`: a batch of other data, compared as well."""
     torch = need("torch", "exporting")
-    if other and computes(wrapper, other):
-        compare_step(wrapper, model, other, rows)
+    computed = other if other and computes(wrapper, other) else None
+    if computed:
+        compare_step(wrapper, model, computed, rows)
     for flags in flipped(batch) if other else ():
         if computes(wrapper, flags):
-            try:
+            with said("with other flags in it"):
                 compare_step(wrapper, model, flags, rows)
-            except ZeroError as problem:
-                problem.message += " (with other flags in it)"
-                raise
     more = [({name: torch.cat([value, value[:1]]) for name, value in batch.items()}, rows + 1),
             ({name: torch.cat([value, value]) for name, value in batch.items()}, 2 * rows)] if rows else [(batch, None)]
     for taken, count in more:
         try:
-            said, idle = compare_step(wrapper, model, taken, count)
+            told, idle = compare_step(wrapper, model, taken, count)
             break
         except ZeroError as problem:
             if rows:
@@ -161,8 +169,8 @@ def compare(wrapper, model, batch, rows, other=None):
             if count == more[-1][1]:
                 raise
     if wrapper.state.names or wrapper.state.projected:
-        after_a_step(wrapper, model, other if other and computes(wrapper, other) else taken, taken, count)
-    return said + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
+        after_a_step(wrapper, model, computed or taken, taken, count)
+    return told + (behind_zeros(wrapper, model, taken, count, idle) if idle else "")
 
 
 def behind_zeros(wrapper, model, batch, rows, idle):
@@ -212,11 +220,8 @@ def compare_twin(twin, model, batch, rows, names, when):
     with supervised.scratch("zero-check-") as folder:
         path = pathlib.Path(folder) / "moved.onnx"
         onnx.save_model(proto, str(path), save_as_external_data=True, location="moved.data", size_threshold=1024)
-        try:
+        with said(when):
             return compare_step(twin, path, batch, rows)
-        except ZeroError as problem:
-            problem.message += f" ({when})"
-            raise
 
 
 def compare_step(wrapper, model, batch, rows):
@@ -245,8 +250,7 @@ def compare_step(wrapper, model, batch, rows):
 
 def help_of(wrapper, model, *more):
     """What helps where an export differs from torch, of `more` and what is seen of the module and the file."""
-    torch = need("torch", "exporting")
-    if any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in wrapper.modules()):
+    if steps.batch_norms(wrapper):
         return NORMS
     choices = any(node.op_type == "TopK" for node in need("onnx", "exporting").load(model, load_external_data=False).graph.node)
     return "; ".join([*more, *([TIES] if choices else [])]) or None

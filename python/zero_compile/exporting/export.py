@@ -125,7 +125,7 @@ class Export:
         derivatives.write(proto)
         details |= {"exporter": f"{name}, torch {need('torch', 'exporting').__version__}", "class": type(self.model).__name__, "task": self.task,
                     "inputs": list(self.batch), **self.adapter}
-        if name == "dynamo" and normalizes_by_batch(self.model):
+        if name == "dynamo" and steps.batch_norms(self.model):
             graph.train_norms(proto.graph, self.model)
         record.write(proto, details)
         return details
@@ -251,14 +251,9 @@ def drops_paths(model):
     return any("DropPath" in type(m).__name__ and (getattr(m, "drop_prob", 0.0) or 0.0) > 0 for m in model.modules())
 
 
-def normalizes_by_batch(model):
-    torch = need("torch", "exporting")
-    return any(isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.training for m in model.modules())
-
-
 def rows_to_trace(model):
     """Of random batches: of two rows batch norms make noise of rounding, in torch too."""
-    return 8 if normalizes_by_batch(model) else 2
+    return 8 if steps.batch_norms(model) else 2
 
 
 @contextlib.contextmanager

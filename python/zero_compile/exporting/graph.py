@@ -2,6 +2,7 @@
 
 What the exporters do to names and parameters is in docs/onnx.md, "What exporters write"."""
 from ..errors import UNSUPPORTED, ZeroError, need
+from . import steps
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
 PLAIN = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # types that torch and ONNX have
@@ -134,9 +135,8 @@ def apply_names(graph, renamed):
 def train_norms(graph, model):
     """torch.export writes all batch norms as evaluating, and names what they return of their statistics the statistics: those that do not belong to a module in
     eval mode train, with statistics that nobody else takes."""
-    onnx, torch = need("onnx", "exporting"), need("torch", "exporting")
-    evaluating = {f"{path}.running_mean" if path else "running_mean" for path, module in model.named_modules(remove_duplicate=False)
-                  if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and not module.training}
+    onnx = need("onnx", "exporting")
+    evaluating = {f"{path}.running_mean" if path else "running_mean" for path, _ in steps.batch_norms(model, training=False)}
     same = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Identity"}
     for node in graph.node:
         if node.op_type != "BatchNormalization" or len(node.output) > 1:

@@ -4,6 +4,7 @@ import sys
 
 from ..errors import UNSUPPORTED, ZeroError, need
 from ..rewriting.tracing import place
+from . import steps
 
 
 def refuse(model):
@@ -17,8 +18,7 @@ def refuse(model):
     if complex_ones:
         raise ZeroError(UNSUPPORTED, "complex parameters: " + ", ".join(map(repr, complex_ones[:8])),
                         help="two floats each: torch.view_as_complex of a parameter of shape [..., 2], which optimizers train alike")
-    counting = [name for name, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
-                and module.training and module.track_running_stats and module.momentum is None]
+    counting = [name for name, module in steps.batch_norms(model) if module.track_running_stats and module.momentum is None]
     if counting:
         raise ZeroError(UNSUPPORTED, "batch norms of momentum None, which keep the mean of all steps: " + ", ".join(map(repr, counting[:8])),
                         help="give them a momentum, or eval(), which leaves their statistics alone")

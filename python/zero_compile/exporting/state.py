@@ -28,20 +28,8 @@ class State:
         """Names of what a forward pass may write to."""
         return {*dict(model.named_buffers()), *self.names, *self.projected}
 
-    def put(self, model, values):
-        """In `model` it is `values`."""
-        torch = need("torch", "exporting")
-        for name, value in values.items():
-            path, _, own_name = name.rpartition(".")
-            module = model.get_submodule(path)
-            if own_name in module._buffers:
-                module._buffers[own_name] = value.detach().clone()
-            else:
-                with torch.no_grad():
-                    module._parameters[own_name].copy_(value)
-
     def held(self, model):
-        """Copies of `values`, for `put`."""
+        """Copies of `values`."""
         return {name: value.detach().clone() for name, value in self.values(model).items()}
 
     @contextlib.contextmanager
@@ -100,6 +88,17 @@ class State:
 def tensors(model):
     """Its buffers and parameters by name, but for sparse ones, which no graph has."""
     return {name: value for name, value in (*model.named_buffers(), *model.named_parameters()) if value.layout == need("torch", "exporting").strided}
+
+
+def put(model, name, value):
+    """The buffer or the parameter `name` of `model` is `value`."""
+    path, _, own_name = name.rpartition(".")
+    module = model.get_submodule(path)
+    if own_name in module._buffers:
+        module._buffers[own_name] = value.detach().clone()
+    else:
+        with need("torch", "exporting").no_grad():
+            module._parameters[own_name].copy_(value)
 
 
 def found(wrapper, batch, watching):
@@ -196,8 +195,7 @@ def carriable(model, takes_gradients):
 
 def statistics(model, counts=False):
     """Names of the running statistics of batch norms that train; with the counts of their batches, which no graph has."""
-    torch = need("torch", "exporting")
-    return {f"{path}.{name}" if path else name for path, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training
+    return {f"{path}.{name}" if path else name for path, module in steps.batch_norms(model)
             for name, buffer in module.named_buffers(recurse=False) if counts or buffer.is_floating_point()}
 
 
@@ -232,7 +230,7 @@ def step_from(twin, carried, origin, batch):
     teacher is not what it is a copy of."""
     model = steps.inner(twin)
     for name, value in tensors(origin).items():  # one by one: together they are as large as the model
-        carried.put(model, {name: value.detach() * (1 + 5 * OTHER) if value.requires_grad else value})
+        put(model, name, value.detach() * (1 + 5 * OTHER) if value.requires_grad else value)
     with draws.the_same():
         loss, gradients = steps.take(twin, batch)
     return loss, gradients, carried.held(model)
@@ -304,7 +302,8 @@ def kept(model, names=()):
 
 def collections_of(module):
     """What every module has of parameters, buffers, modules and hooks."""
-    return [value for name, value in vars(module).items() if name not in own(module) and isinstance(value, (dict, set))]
+    attributes = own(module)
+    return [value for name, value in vars(module).items() if name not in attributes and isinstance(value, (dict, set))]
 
 
 def own(module):

@@ -15,6 +15,12 @@ def inner(wrapper):
     return getattr(wrapper, INNER)
 
 
+def batch_norms(model, training=True):
+    """(path, module) of those that train, or of those in eval mode."""
+    torch = need("torch", "exporting")
+    return [(path, module) for path, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training == training]
+
+
 def duplicate(module):
     """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
     torch = need("torch", "exporting")

@@ -286,18 +286,6 @@ def stand_ins(torch):
         scaled = input * beta
         return torch.where(scaled > threshold, input, functional.softplus(scaled.clamp(max=threshold)) / beta)
 
-    def index_put(input, indices, values, accumulate=False):
-        """TorchScript's exporter loses what comes to one place twice."""
-        if not accumulate or not torch.jit.is_tracing() or not all(isinstance(each, torch.Tensor) and each.dtype in (torch.int64, torch.int32) for each in indices):
-            return NotImplemented
-        indices, place = torch.broadcast_tensors(*indices), 0
-        for dim, each in enumerate(indices):
-            place = place * input.shape[dim] + torch.where(each < 0, each + input.shape[dim], each)
-        rest = tuple(input.shape[len(indices):])
-        source = values.expand(*indices[0].shape, *rest).reshape(-1, *rest).to(input.dtype)
-        places = place.reshape(-1, *[1] * len(rest)).expand(source.shape)
-        return input.reshape(-1, *rest).scatter_add(0, places, source).reshape(input.shape)
-
     def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """Each row's gradient by how often it is looked up."""
         if not scale_grad_by_freq:
@@ -343,7 +331,7 @@ def stand_ins(torch):
             tensor.logaddexp: logaddexp, torch.cdist: cdist,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, torch.floor_divide: floor_divide,
             tensor.floor_divide: floor_divide, tensor.__floordiv__: floor_divide, tensor.__rshift__: right_shift, torch.bitwise_right_shift: right_shift,
-            functional.softplus: softplus, torch.index_put: index_put, tensor.index_put: index_put, tensor.fill_diagonal_: fill_diagonal_,
+            functional.softplus: softplus, tensor.fill_diagonal_: fill_diagonal_,
             functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),

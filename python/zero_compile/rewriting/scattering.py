@@ -126,17 +126,34 @@ def stand_ins(torch, picked):
             are_all = list(rows) == list(range(int(input.shape[0])))
         return input[(torch.arange(input.shape[0]), *index[1:])] if are_all else NotImplemented
 
+    def index_put(input, indices, values, accumulate=False):
+        """TorchScript's exporter loses what comes to one place twice."""
+        if not accumulate or not torch.jit.is_tracing() or not all(is_place(each) for each in indices):
+            return NotImplemented
+        indices, place = torch.broadcast_tensors(*indices), 0
+        for dim, each in enumerate(indices):
+            place = place * input.shape[dim] + from_the_start(each, input.shape[dim])
+        rest = tuple(input.shape[len(indices):])
+        source = values.expand(*indices[0].shape, *rest).reshape(-1, *rest).to(input.dtype)
+        places = place.reshape(-1, *[1] * len(rest)).expand(source.shape)
+        return input.reshape(-1, *rest).scatter_add(0, places, source).reshape(input.shape)
+
+    def is_place(index):
+        return isinstance(index, tensor) and index.dtype in (torch.int64, torch.int32)
+
     def are_places(index):
         """Several tensors of places, beside nothing but slices."""
         if not isinstance(index, tuple) or not all(isinstance(each, (slice, tensor)) for each in index):
             return False
         places = [each for each in index if isinstance(each, tensor)]
-        return len(places) > 1 and all(each.dtype in (torch.int64, torch.int32) and not picked.has(each) for each in places)
+        return len(places) > 1 and all(is_place(each) and not picked.has(each) for each in places)
 
     def from_the_start(place, size):
         """Negative places count from the end; TorchScript's exporter takes those of several tensors for places of the row before."""
-        is_range = torch._C._get_value_trace(place).node().kind() in ("prim::Constant", "aten::arange")
-        return place if is_range else torch.where(place < 0, place + size, place)
+        is_fixed = torch._C._get_value_trace(place).node().kind() in ("prim::Constant", "aten::arange")
+        with tracing.paused():
+            counts_up = is_fixed and not bool((place < 0).any())
+        return place if counts_up else torch.where(place < 0, place + size, place)
 
     def set_item(input, index, value):
         """A number where a mask of rows says: exporters take the mask for one of all elements; a slice that begins where a tensor says (a queue's)."""
@@ -258,4 +275,5 @@ def stand_ins(torch, picked):
             tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
-            torch.scatter: scatter, tensor.scatter: scatter, torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add}
+            torch.scatter: scatter, tensor.scatter: scatter, torch.scatter_reduce: scatter_reduce, tensor.scatter_reduce: scatter_reduce, torch.index_add: index_add, tensor.index_add: index_add,
+            torch.index_put: index_put, tensor.index_put: index_put}
