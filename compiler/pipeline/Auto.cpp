@@ -244,7 +244,7 @@ Result<AutoChoice> zc::chooseFastest(const CompileOptions &options) {
   choice.options.stageIsOpen = false;
   if (!choosing.best) { // its message says how much is missing
     leastStage(choice.options);
-    choice.text += llvm::formatv(" none: of {0} plans tried none fits", choosing.tried + choosing.tooSmall);
+    choice.text = llvm::formatv("none of {0} plans tried fits", choosing.tried + choosing.tooSmall);
     return choice;
   }
   auto take = [&](bool isFree, const Choice &taken) {

@@ -34,12 +34,9 @@ Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
     inputs.push_back({"", file});
   for (const ParamGroup &group : options.import.paramGroups)
     inputs.push_back({"--param-groups", group.file});
-  auto output = [](const char *flag, const std::string &path, const char *kind) {
-    return NamedPath{flag, path == "-" ? "" : path, /*isShared=*/false, kind};
-  };
-  std::vector<NamedPath> outputs = {output("-o", options.output, options.stopAfter == Phase::emit ? "a plan" : ""),
-                                    output("--memory-html", options.memoryHtml, ""),
-                                    output("--emit-trace", options.emitTrace, "")};
+  std::vector<NamedPath> outputs = {
+      written("-o", options.output == "-" ? "" : options.output, options.stopAfter == Phase::emit ? "a plan" : ""),
+      written("--memory-html", options.memoryHtml, ""), written("--emit-trace", options.emitTrace, "")};
   outputs.push_back({"--dump-phases-to", options.dumpPhasesTo, /*isShared=*/true});
   for (const Stage &stage : kStages)
     if (!options.dumpPhasesTo.empty())

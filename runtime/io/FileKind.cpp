@@ -56,7 +56,7 @@ bool isPlan(const std::string &path) {
 bool holdsCheckpoint(const std::string &folder) {
   std::error_code failure;
   return std::filesystem::exists(folder + "/" + kManifestFile, failure) &&
-         std::filesystem::exists(folder + "/" + kWeightsFile, failure);
+         std::filesystem::exists(folder + "/weights.safetensors", failure);
 }
 
 std::string kindOf(const File &file) {

@@ -9,9 +9,8 @@
 
 namespace zc::io {
 
-/// What a checkpoint has: the first is what makes it one.
+/// What makes a folder a checkpoint.
 constexpr const char *kManifestFile = "manifest.json";
-constexpr const char *kWeightsFile = "weights.safetensors";
 
 /// "a plan", "an ONNX model", "a safetensors file", "a zip archive, as torch.save writes it", ...; empty where
 /// nothing is known.

@@ -26,6 +26,12 @@ std::string fileNameOf(const std::string &path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+std::string withoutSlash(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/')
+    folder.pop_back();
+  return folder;
+}
+
 Status makeFolder(const std::string &path) {
   Blocking here("making folder", path);
   std::error_code failure(injected("folder.make"), std::generic_category());

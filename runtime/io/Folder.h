@@ -16,5 +16,7 @@ Status syncFolder(const std::string &folder);
 /// Folder of `path`, "." when it has none; and the name within it.
 std::string folderOf(const std::string &path);
 std::string fileNameOf(const std::string &path);
+/// Without those at its end; "/" stays.
+std::string withoutSlash(std::string folder);
 
 } // namespace zc::io

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace zc {
@@ -18,6 +19,11 @@ struct NamedPath {
   /// Of an output that one flag names: what it will be, as kindOf says it, "" where that knows none.
   std::optional<std::string> kind = std::nullopt;
 };
+
+/// An output that is written as a file of such a kind.
+inline NamedPath written(std::string flag, std::string path, std::string kind) {
+  return {std::move(flag), std::move(path), /*isShared=*/false, std::move(kind)};
+}
 
 /// Refuses outputs that are an input or another output, told by device and inode, so that links, hard links and ways
 /// around a name count; what is not there yet is told by its folder and its name. A folder among the outputs stands for

@@ -16,7 +16,7 @@ namespace zc::train {
 
 Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
   ZC_RETURN_IF_ERROR(verifyFiles(manifest));
-  return io::SafetensorsFile::open(manifest.folder + "/" + io::kWeightsFile);
+  return io::SafetensorsFile::open(manifest.folder + "/" + fileOf(State::weights));
 }
 
 std::vector<NamedPath> filesOf(const Manifest &manifest) {
@@ -145,7 +145,7 @@ Status exportOnnx(const Manifest &manifest, const std::string &path, const std::
   if (!file)
     return file.error();
   const std::map<std::string, std::string> names = namesBeside(path, from, *files);
-  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {{"--onnx", path, /*isShared=*/false, "an ONNX model"}};
+  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {written("--onnx", path, "an ONNX model")};
   inputs.push_back({"model", original});
   for (const auto &[name, target] : names) {
     inputs.push_back({"model", from + "/" + name});

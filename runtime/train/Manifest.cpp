@@ -415,9 +415,7 @@ std::optional<int64_t> stepInName(const std::string &folder) {
 } // namespace
 
 Result<Manifest> readManifest(const std::string &given) {
-  std::string folder = given;
-  while (folder.size() > 1 && folder.back() == '/')
-    folder.pop_back();
+  const std::string folder = io::withoutSlash(given);
   std::string path = folder + "/" + io::kManifestFile;
   auto text = readText(folder, path);
   if (!text)
@@ -435,7 +433,7 @@ Result<Manifest> readManifest(const std::string &given) {
                      path,
                      format < kFormat ? "end the run with the zero-run that began it, or start another one from its "
                                         "weights with --weights " +
-                                            folder + "/" + io::kWeightsFile
+                                            folder + "/" + fileOf(State::weights)
                                       : "continue with the newer zero-run that wrote it");
   if (!sealed)
     return broken(path, "the manifest is not what was written there");

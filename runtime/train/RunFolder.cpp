@@ -108,9 +108,7 @@ static std::string outermostMissing(const std::string &path) {
 
 Result<RunFolder> RunFolder::open(const std::string &given) {
   RunFolder folder;
-  folder.path = given;
-  while (folder.path.size() > 1 && folder.path.back() == '/')
-    folder.path.pop_back();
+  folder.path = io::withoutSlash(given);
   const std::string &path = folder.path, name = path + "/" + kLock, made = outermostMissing(path);
   Blocking here("locking", name);
   // Where another run was refused at the same time it may take the folder away that this one has opened the lock of.

@@ -101,6 +101,7 @@ COMMAND_LINES = [
     flags("--list-parameters", USAGE, "makes no plan, report or file"), flags("--compile-to import --json", USAGE, "JSON is made of the report"),
     flags("--compile-to grad --emit-trace trace.json", USAGE, "not made with --compile-to grad"),
     flags("--compile-to grad --memory-html page.html", USAGE, "--> --memory-html"), flags("--compile-to grad --dry-run", USAGE, "--> --dry-run"), flags("--dry-run=maybe", USAGE, "could not convert"),
+    flags("--memory-html -", USAGE, "--memory-html does not write to stdout"), flags("--emit-trace -", USAGE, "--emit-trace does not write to stdout"),
     refuses("no such folder", IO, "cannot create", MODEL, output=suite.dir / "nowhere/a.plan"),
     refuses("dump over a file", IO, "", MODEL, "--dump-phases-to", file("no-folder", b"")),
 ]

@@ -1,6 +1,7 @@
 """Models of one function, and what they are given: shared by the scripts that try functions of torch."""
 import torch
 from torch import nn
+from torch.nn import functional
 
 STEPS, ROWS = 4, 4
 SHAPES = {"x": (3, 8), "image": (2, 6, 7)}  # floats; "labels", "word", "lengths" and "size" are integers
@@ -15,6 +16,20 @@ class Model(nn.Module):
 
     def forward(self, x, image, labels, word, columns, lengths, size):
         return self.function(self.layer(x), dict(image=image, labels=labels, word=word, columns=columns, lengths=lengths, size=size, model=self))
+
+
+class Classifier(nn.Module):
+    """Of features that others compute otherwise."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def features(self, x):
+        return self.layer(x).tanh()
+
+    def forward(self, x, y):
+        return functional.cross_entropy(self.head(self.features(x)), y)
 
 
 def batches():

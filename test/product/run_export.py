@@ -133,16 +133,6 @@ def dropout_is_kept():
     expect(losses[0] == losses[1] != losses[2], losses)
 
 
-def batch_norms_of_few_rows():
-    """LeViT's loss of two rows is noise in torch itself, of eight it is not."""
-    folder = suite.dir / "levit"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"model_type": "levit", "hidden_sizes": [16, 32, 48], "num_attention_heads": [2, 2, 2],
-                                                    "key_dim": [8, 8, 8], "depths": [1, 1, 1], "image_size": 32, "num_labels": 10}))
-    details = zero("export", "hf", folder, "--task", "image-classification", "-o", suite.dir / "levit.onnx")
-    expect(details["inputs"] == ["pixel_values", "labels"], details)
-
-
 class Detached(torch.nn.Module):
     """Scaled by a norm of its weights that backward takes for a constant, and a straight-through step."""
 
@@ -496,7 +486,7 @@ def over_what_is_read():
     expect((source / "model.onnx").read_bytes() != b"an earlier one", "an export could not be made anew")
 
 
-suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, names_and_types, function_of_a_module, batch_norms_of_few_rows, batch_norm_evaluates, refused_by_exporters,
+suite.run([(f.__name__, f) for f in (own_model, layers_used_again, external_data, dropout_is_kept, detached, names_and_types, function_of_a_module, batch_norm_evaluates, refused_by_exporters,
                                      fixed_rows, edges_beside_nodes, speech, notebook,
                                      lost_parameters, different_loss, bad_batches, bad_modules_and_outputs, bad_folders, over_what_is_read)])
 suite.finish()

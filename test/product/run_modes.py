@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Modules whose second use in a step, or whose mode or hooks, exporters do not see: batch norms that one forward pass applies twice, others in eval mode beside
-them, hooks that the first forward pass registers, branches on what a step changes, parameters of scripted functions. Trained beside torch, and taken home."""
+"""Modules whose second use in a step, mode, hooks or memory exporters do not see: batch norms applied twice or in eval mode beside others, hooks that the first forward
+pass registers, parameters of scripted functions, branches on what a step or another batch changes, and what Python keeps. Trained beside torch, and taken home."""
 import copy
+import json
 
-from product import beside_torch, expect, needs, quiet_torch, raises, silent, suite
+from product import beside_torch, expect, needs, quiet_torch, raises, silent, suite, zero
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
@@ -12,6 +13,7 @@ import zero_compile
 import zero_compile.tasks
 from torch import nn
 from torch.nn import functional
+from functions import Classifier
 
 suite = suite(__doc__)
 EXPORTERS = ("torchscript", "dynamo")
@@ -31,6 +33,16 @@ def beside(name, model, exporter, data):
     for key, value in model.state_dict().items():
         expect(not value.is_floating_point() or torch.allclose(torch.as_tensor(home[key]), value, rtol=1e-4, atol=1e-5), f"{key} comes home as {home[key]}, not as {value}")
     return apart
+
+
+def batch_norms_of_few_rows():
+    """LeViT's loss of two rows is noise in torch itself, of eight it is not."""
+    folder = suite.dir / "levit"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "levit", "hidden_sizes": [16, 32, 48], "num_attention_heads": [2, 2, 2],
+                                                    "key_dim": [8, 8, 8], "depths": [1, 1, 1], "image_size": 32, "num_labels": 10}))
+    details = zero("export", "hf", folder, "--task", "image-classification", "-o", suite.dir / "levit.onnx")
+    expect(details["inputs"] == ["pixel_values", "labels"], details)
 
 
 class Siamese(nn.Module):
@@ -160,6 +172,53 @@ def clipped():
         expect(all(torch.equal(value, before[key]) for key, value in model.state_dict().items()), "the model is another afterwards")
 
 
+class Counting(Classifier):
+    """State of Python's: a ramp over the steps, a moving average in a plain tensor, or numbers that nothing depends on; what it kept of its last passes."""
+
+    def __init__(self, by):
+        super().__init__()
+        self.by, self.step, self.c, self.beta = by, 0, torch.zeros(5), 1.0
+        self.history, self.seen = [], {"pair": (None,)}
+
+    def features(self, x):
+        h = super().features(x)
+        self.step += 1
+        self.history.append(h)
+        self.seen["pair"] = (h, h)
+        self.last = h
+        if self.by == "step":
+            self.beta = min(1, self.step / 100)
+        if self.by == "tensor":
+            self.c = 0.9 * self.c + 0.1 * h.mean(0).detach()
+        if self.by == "in place":
+            self.c.mul_(0.9).add_(0.1 * h.mean(0).detach())
+        return self.beta * h - self.c
+
+
+def state_that_is_no_buffer():
+    """What the passes before left is found by a second one; nothing of it is in the model afterwards, which may hold its last passes."""
+    batch = {"x": torch.randn(4, 4), "y": torch.tensor([0, 1, 2, 0])}
+    notes = []
+    for by in ("step", "tensor", "in place", "nothing"):
+        model = Counting(by)
+        model(**batch)
+        before = dict(vars(model))
+        kept = (model.c.clone(), len(model.history), model.seen["pair"])
+        if by == "nothing":
+            notes.clear()
+            zero_compile.export(model, batch, suite.dir / "counting.onnx", notes=notes.append)
+            expect(any("'step'" in note and "each forward pass" in note for note in notes), notes)
+            model.drop = torch.nn.Dropout(0.3)  # whose probability the comparison, and no forward pass, makes 0
+            notes.clear()
+            zero_compile.export(model, batch, suite.dir / "counting.onnx", notes=notes.append)
+            expect(any("'step'" in note for note in notes) and not any("drop.p" in note for note in notes), notes)
+        else:
+            with raises(4, "depends on those before it", "'step'" if by == "step" else "loss", "as an input"):
+                zero_compile.export(model, batch, suite.dir / "counting.onnx", notes=notes.append)
+        expect(vars(model).keys() == before.keys() and all(vars(model)[name] is value for name, value in before.items()), f"other attributes: {by}")
+        expect(torch.equal(kept[0], model.c) and kept[1] == len(model.history) and kept[2] is model.seen["pair"], f"another state: {by}")
+
+
 class Remembering(nn.Module):
     """What is in no parameter and no buffer: the last features, the first ones' mean, a list of losses, a teacher whose momentum Python counts."""
 
@@ -218,5 +277,5 @@ suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(export
 suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
     ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
     ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])
-suite.run([("first batches", first_batches), ("experts", experts), ("clipped", clipped)])
+suite.run([("first batches", first_batches), ("experts", experts), ("batch norms of few rows", batch_norms_of_few_rows), ("state that is no buffer", state_that_is_no_buffer), ("clipped", clipped)])
 suite.finish()

@@ -9,20 +9,9 @@ import numpy
 from torch.nn import functional
 import zero_compile
 from zero_compile.exporting import check, export as exporting, steps
+from functions import Classifier
 
 suite = suite(__doc__)
-
-
-class Classifier(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.head = torch.nn.Linear(4, 5), torch.nn.Linear(5, 3)
-
-    def features(self, x):
-        return self.layer(x).tanh()
-
-    def forward(self, x, y):
-        return functional.cross_entropy(self.head(self.features(x)), y)
 
 
 def export(model, batch=None, **options):
@@ -282,48 +271,8 @@ def behind_zeros():
     expect(not any(" 0" in note.partition("gradients (")[2] for note in notes if note.startswith("loss")), notes)
 
 
-class Counting(Classifier):
-    """State of Python's: a ramp over the steps, a moving average in a plain tensor, or numbers that nothing depends on; what it kept of its last passes."""
-
-    def __init__(self, by):
-        super().__init__()
-        self.by, self.step, self.c, self.beta = by, 0, torch.zeros(5), 1.0
-        self.history, self.seen = [], {"pair": (None,)}
-
-    def features(self, x):
-        h = super().features(x)
-        self.step += 1
-        self.history.append(h)
-        self.seen["pair"] = (h, h)
-        self.last = h
-        if self.by == "step":
-            self.beta = min(1, self.step / 100)
-        if self.by == "tensor":
-            self.c = 0.9 * self.c + 0.1 * h.mean(0).detach()
-        if self.by == "in place":
-            self.c.mul_(0.9).add_(0.1 * h.mean(0).detach())
-        return self.beta * h - self.c
-
-
-def state_that_is_no_buffer():
-    """What the passes before left is found by a second one; nothing of it is in the model afterwards, which may hold its last passes."""
-    batch = {"x": torch.randn(4, 4), "y": torch.tensor([0, 1, 2, 0])}
-    for by in ("step", "tensor", "in place", "nothing"):
-        model = Counting(by)
-        model(**batch)
-        before = dict(vars(model))
-        kept = (model.c.clone(), len(model.history), model.seen["pair"])
-        if by == "nothing":
-            _, notes = export(model)
-            expect(any("'step'" in note and "each forward pass" in note for note in notes), notes)
-            model.drop = torch.nn.Dropout(0.3)  # whose probability the comparison, and no forward pass, makes 0
-            _, notes = export(model)
-            expect(any("'step'" in note for note in notes) and not any("drop.p" in note for note in notes), notes)
-        else:
-            with raises(4, "depends on those before it", "'step'" if by == "step" else "loss", "as an input"):
-                export(model)
-        expect(vars(model).keys() == before.keys() and all(vars(model)[name] is value for name, value in before.items()), f"other attributes: {by}")
-        expect(torch.equal(kept[0], model.c) and kept[1] == len(model.history) and kept[2] is model.seen["pair"], f"another state: {by}")
+def not_taken():
+    """Models that cannot be copied, and a mean of all steps."""
     uncopied = Classifier()
     uncopied.file = open(__file__)
     with raises(4, "cannot be copied", "Classifier"):
@@ -508,5 +457,5 @@ def norms_amplify():
         steps.GRADIENT, check.AMPLIFIED = limits
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, sizes_that_stay, state_that_is_no_buffer, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, as_good_gradients, norms_amplify)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, sizes_that_stay, not_taken, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, as_good_gradients, norms_amplify)])
 suite.finish()

@@ -76,7 +76,7 @@ TEST_F(Outputs, ReplaceFilesOfTheirOwnKind) {
   std::ofstream(folder / "a.onnx", std::ios::binary) << std::string("\x08\x08\x12\x02zz", 6);
   std::ofstream(folder / "words.txt") << "of no kind that is known";
   auto becomes = [&](const std::string &kind, const std::string &name) {
-    return checkOutputs({}, {{"-o", at(name), /*isShared=*/false, kind}});
+    return checkOutputs({}, {written("-o", at(name), kind)});
   };
   for (const char *name : {"a.plan", "words.txt", "new"})
     EXPECT_TRUE(becomes("a plan", name).ok()) << name;
@@ -99,7 +99,7 @@ TEST_F(Outputs, AreNotWhatAnInputIsATemporaryOf) {
 
 TEST_F(Outputs, ReplaceNothingOfACheckpoint) {
   auto becomes = [&](const std::string &name) {
-    return checkOutputs({}, {{"--safetensors", at(name), /*isShared=*/false, "a safetensors file"}});
+    return checkOutputs({}, {written("--safetensors", at(name), "a safetensors file")});
   };
   std::ofstream(folder / "sub/manifest.json") << "{}";
   EXPECT_TRUE(becomes("sub/inner").ok()) << "a manifest of something else";

@@ -53,7 +53,7 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
 
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
   bool trains = flags.command == Flags::Command::train;
-  std::vector<NamedPath> outputs = {{"--outputs", flags.outputs, /*isShared=*/false, "a safetensors file"}};
+  std::vector<NamedPath> outputs = {written("--outputs", flags.outputs, "a safetensors file")};
   std::string out = trains ? train::outputFolder(flags.run, plan) : flags.run.out;
   if (out.empty())
     return outputs;

@@ -54,8 +54,7 @@ private:
 };
 
 static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
-  return zc::checkOutputs(inputs,
-                          {{"-o", output == "-" ? "" : output.getValue(), /*isShared=*/false, toPlan ? "a plan" : ""}});
+  return zc::checkOutputs(inputs, {zc::written("-o", output == "-" ? "" : output.getValue(), toPlan ? "a plan" : "")});
 }
 
 /// Writes what `produce` gives, once that is there: on errors nothing is touched.

@@ -153,8 +153,9 @@ void cast(Node &node) {
   auto dtype = to >= 0 && to < 256 ? dtypeOfOnnx(static_cast<int32_t>(to)) : std::nullopt;
   if (!dtype)
     return node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
-  node.set(node.cast(node.input(0), typeOf(*dtype, node.loc.getContext())));
-  if (!node.failed() && elementOf(node.input(0)) == typeOf(*dtype, node.loc.getContext()))
+  Value y = node.cast(node.input(0), typeOf(*dtype, node.loc.getContext()));
+  node.set(y);
+  if (y == node.input(0))
     node.standFor(0, 0);
 }
 void castLike(Node &node) { node.set(node.cast(node.input(0), elementOf(node.input(1)))); }
