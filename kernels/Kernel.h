@@ -8,10 +8,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Status.h"
+#include "base/Tensor.h"
 #include "kernels/Target.h"
 #include "kernels/Traits.h"
-#include "runtime/base/Status.h"
-#include "runtime/base/Tensor.h"
 
 #include <array>
 #include <cstdint>

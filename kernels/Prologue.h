@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/StridedView.h"
 #include "kernels/FusedProgram.h"
-#include "runtime/base/StridedView.h"
 
 #include <optional>
 #include <string_view>

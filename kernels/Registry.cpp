@@ -1,7 +1,7 @@
+#include "base/TensorSize.h"
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
 #include "kernels/Workspace.h"
-#include "runtime/base/TensorSize.h"
 
 namespace zc {
 

@@ -1,7 +1,7 @@
 //===- UpdateRule.h - kinds of optimizers --------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Names.h"
+#include "base/Names.h"
 
 #include <cstdint>
 

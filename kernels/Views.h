@@ -1,13 +1,13 @@
 //===- Views.h - kernels that read and write through views --------------------------===//
 //
-// A spec may have the attribute `views` (runtime/base/StridedView.h): the kernel's operands and results are then what
+// A spec may have the attribute `views` (base/StridedView.h): the kernel's operands and results are then what
 // these show of the step's. Which kernels can do so is one of their traits (Traits.h); all others refuse such a spec.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/StridedView.h"
 #include "kernels/Kernel.h"
-#include "runtime/base/StridedView.h"
 
 namespace zc {
 

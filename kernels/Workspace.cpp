@@ -1,6 +1,6 @@
 #include "kernels/Workspace.h"
+#include "base/TensorSize.h"
 #include "kernels/cuda/Implementations.h"
-#include "runtime/base/TensorSize.h"
 
 #include <algorithm>
 

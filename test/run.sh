@@ -133,11 +133,11 @@ suite_asanlit() { asan && forget_killed && "${runner[@]}" lit build/asan; }
 # OpenMP's runtimes are not instrumented, so TSan does not see their barriers: the kernels' own tests, which open teams, are left
 # out, and ranks have one thread.
 build_tsan() {
-  build tsan zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread
+  build tsan zc-base-test zc-runtime-test zc-runtime-train-test zc-write-train-plan zero-run zc_mpi bench -- "${sanitized[@]}" -DZC_COMPILER=OFF -DZC_SANITIZE=thread
 }
 suite_tsan() {
   build_tsan && forget_killed &&
-    OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(runtime|zero_run)"
+    OMP_NUM_THREADS=1 ARCHER_OPTIONS=enable=0 TSAN_OPTIONS="halt_on_error=1:suppressions=$PWD/test/support/tsan.supp" "${runner[@]}" ctest build/tsan "^(base|runtime|zero_run)"
 }
 
 # fuzz TARGET: for half a minute, with its corpus; from one seed, so that what a change is refused for is more likely its own (with --full from any).

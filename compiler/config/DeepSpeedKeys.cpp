@@ -1,5 +1,5 @@
 #include "compiler/config/DeepSpeedKeys.h"
-#include "runtime/base/Suggest.h"
+#include "base/Suggest.h"
 
 #include <cmath>
 

@@ -1,8 +1,8 @@
 //===- ParamGroups.cpp - a file of parameter groups ------------------------------------===//
 
 #include "compiler/config/ParamGroups.h"
+#include "base/Suggest.h"
 #include "compiler/options/JsonFile.h"
-#include "runtime/base/Suggest.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 //===- ExternalFiles.h - the files that a plan's weights lie in -----------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/plan.pb.h"
 
 namespace zc {

@@ -1,9 +1,9 @@
 //===- Report.cpp - bytes per tier and class, traffic per step ----------------------===//
 
 #include "compiler/emit/Report.h"
+#include "base/TrafficClass.h"
 #include "compiler/emit/Occupancy.h"
 #include "compiler/schedule/Timeline.h"
-#include "runtime/base/TrafficClass.h"
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"

@@ -1,7 +1,7 @@
 //===- ReportText.cpp - the report as JSON and as a table ------------------------------===//
 
+#include "base/Size.h"
 #include "compiler/emit/Report.h"
-#include "runtime/base/Size.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 

@@ -1,8 +1,8 @@
 //===- ShardingSearch.cpp - which weights are cut over the model axis -------------------------===//
 
 #include "compiler/grad/ShardingSearch.h"
+#include "base/Size.h"
 #include "compiler/grad/CutClass.h"
-#include "runtime/base/Size.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,12 +1,12 @@
 //===- Import.h - an ONNX file becomes a graph module --------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/import/base/Options.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "runtime/base/Status.h"
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 //===- ParameterList.cpp - what --list-parameters shows --------------------------===//
+#include "base/Names.h"
 #include "compiler/import/Import.h"
 #include "compiler/import/base/HostTensor.h"
 #include "dialects/graph/Graph.h"
-#include "runtime/base/Names.h"
 
 #include "llvm/Support/JSON.h"
 

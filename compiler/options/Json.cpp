@@ -1,7 +1,7 @@
 //===- Json.cpp - JSON from wherever it comes -------------------------------------------===//
 
 #include "compiler/options/Json.h"
-#include "runtime/base/Names.h"
+#include "base/Names.h"
 
 #include <set>
 #include <string>

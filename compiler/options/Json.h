@@ -1,7 +1,7 @@
 //===- Json.h - JSON from wherever it comes -------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <nlohmann/json.hpp>
 

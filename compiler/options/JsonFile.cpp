@@ -1,8 +1,8 @@
 //===- JsonFile.cpp - JSON that a person wrote ----------------------------------------===//
 
 #include "compiler/options/JsonFile.h"
+#include "base/File.h"
 #include "compiler/options/Json.h"
-#include "runtime/base/File.h"
 
 namespace zc {
 

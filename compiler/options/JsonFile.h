@@ -1,7 +1,7 @@
 //===- JsonFile.h - JSON that a person wrote ------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,8 +1,8 @@
 //===- OptionList.cpp - options by name -------------------------------------------------===//
 
 #include "compiler/options/OptionList.h"
-#include "runtime/base/Size.h"
-#include "runtime/base/Suggest.h"
+#include "base/Size.h"
+#include "base/Suggest.h"
 
 #include <algorithm>
 #include <charconv>

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Names.h"
-#include "runtime/base/Status.h"
+#include "base/Names.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,8 +1,8 @@
 //===- Auto.h - the fastest plan within the budgets --------------------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/pipeline/CompileOptions.h"
-#include "runtime/base/Status.h"
 
 namespace zc {
 

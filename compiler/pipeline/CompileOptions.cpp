@@ -1,8 +1,8 @@
 //===- CompileOptions.cpp - options by name, and what goes with what --------------------===//
 
 #include "compiler/pipeline/CompileOptions.h"
-#include "runtime/base/Shell.h"
-#include "runtime/base/Suggest.h"
+#include "base/Shell.h"
+#include "base/Suggest.h"
 
 #include <algorithm>
 #include <charconv>

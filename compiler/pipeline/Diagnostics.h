@@ -1,7 +1,7 @@
 //===- Diagnostics.h - MLIR diagnostics as errors --------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include "mlir/IR/Diagnostics.h"
 

@@ -1,6 +1,7 @@
 //===- Driver.cpp - from an ONNX file to a plan -------------------------------------------===//
 
 #include "compiler/pipeline/Driver.h"
+#include "base/Suggest.h"
 #include "compiler/emit/Report.h"
 #include "compiler/grad/Passes.h"
 #include "compiler/import/Import.h"
@@ -12,7 +13,6 @@
 #include "compiler/pipeline/Stages.h"
 #include "dialects/graph/NodeNames.h"
 #include "dialects/plan/PlanProto.h"
-#include "runtime/base/Suggest.h"
 #include "runtime/plan/PlanFile.h"
 
 #include "mlir/IR/AsmState.h"

@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/pipeline/CompileOptions.h"
 #include "compiler/pipeline/StateSize.h"
-#include "runtime/base/Status.h"
 
 #include <string>
 #include <vector>

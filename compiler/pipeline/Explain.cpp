@@ -1,9 +1,9 @@
 //===- Explain.cpp - the offload that was chosen, and the others -----------------------===//
 
 #include "compiler/pipeline/Explain.h"
+#include "base/Size.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Fit.h"
-#include "runtime/base/Size.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

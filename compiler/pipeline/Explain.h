@@ -1,8 +1,8 @@
 //===- Explain.h - the offload that was chosen, and the others -------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/pipeline/CompileOptions.h"
-#include "runtime/base/Status.h"
 
 namespace zc {
 

@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/pipeline/Fit.h"
+#include "base/Size.h"
 #include "compiler/pipeline/Candidates.h"
-#include "runtime/base/Size.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/pipeline/CompileOptions.h"
-#include "runtime/base/Status.h"
 
 #include <functional>
 #include <string>

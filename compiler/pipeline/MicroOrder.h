@@ -1,8 +1,8 @@
 //===- MicroOrder.h - all micro-steps of a block before the next, where that is faster ------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/pipeline/CompileOptions.h"
-#include "runtime/base/Status.h"
 
 #include <functional>
 

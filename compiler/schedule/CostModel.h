@@ -1,9 +1,9 @@
 //===- CostModel.h - how long an operation takes --------------------------------===//
 #pragma once
 
+#include "base/Mesh.h"
 #include "compiler/schedule/MachineModel.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/base/Mesh.h"
 
 namespace zc {
 

@@ -1,9 +1,9 @@
 //===- MachineModel.cpp - which machine, and its file ---------------------------------===//
 
 #include "compiler/schedule/MachineModel.h"
+#include "base/Suggest.h"
 #include "compiler/options/JsonFile.h"
 #include "compiler/options/OptionList.h"
-#include "runtime/base/Suggest.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,8 +1,8 @@
 //===- MachineModel.h - machine files, and machines by name -------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "kernels/Target.h"
-#include "runtime/base/Status.h"
 #include "runtime/plan/Machine.h"
 
 #include <string>

@@ -1,12 +1,12 @@
 //===- PlanMemory.cpp - static offsets from lifetimes ------------------------------------===//
 
+#include "base/Size.h"
 #include "compiler/schedule/Lifetimes.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/schedule/Placement.h"
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/plan/FreeNames.h"
 #include "dialects/zero/Execution.h"
-#include "runtime/base/Size.h"
 #include "runtime/plan/Tiers.h"
 
 #include <limits>

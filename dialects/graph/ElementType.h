@@ -1,8 +1,8 @@
 //===- ElementType.h - element types as the runtime names them ----------------===//
 #pragma once
 
+#include "base/Tensor.h"
 #include "mlir/IR/Types.h"
-#include "runtime/base/Tensor.h"
 
 #include <optional>
 

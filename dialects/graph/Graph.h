@@ -13,17 +13,17 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "base/IndexRange.h"
 #include "dialects/graph/Cut.h"
 #include "dialects/graph/Layout.h"
 #include "kernels/UpdateRule.h"
-#include "runtime/base/IndexRange.h"
 #include "runtime/plan/Precision.h"
 
 #include <optional>
 
 namespace zc {
 enum class Target : uint8_t; // kernels/Target.h
-struct StridedView;          // runtime/base/StridedView.h
+struct StridedView;          // base/StridedView.h
 } // namespace zc
 
 namespace zc::graph {

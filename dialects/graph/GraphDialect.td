@@ -83,7 +83,7 @@ def Graph_CutAttr : Graph_Attr<"Cut", "cut"> {
 def Graph_IndexRangeAttr : Graph_Attr<"IndexRange", "index_range"> {
   let summary = "what an input may hold whose elements are positions or labels";
   let description = [{
-    runtime/base/IndexRange.h as an attribute; `limit` 0: not known. `shift`, of labels: element t + shift of the last dimension is compared
+    base/IndexRange.h as an attribute; `limit` 0: not known. `shift`, of labels: element t + shift of the last dimension is compared
     with what is computed at t. Example: `#graph.index_range<limit = 50257, ignored = -100, label = true, shift = 1>`.
   }];
   let parameters = (ins DefaultValuedParameter<"int64_t", "0">:$lowest, DefaultValuedParameter<"int64_t", "0">:$limit,
@@ -115,7 +115,7 @@ def Graph_ViewsAttr : Graph_Attr<"Views", "views"> {
     an operand's in order, of an offset and dimensions that are not negative (`view_c1`); it lies inside its tensor (`view_c2`) and has no
     element twice (`view_c3`); those of a result have all its elements, each in one (`view_c4`). `results`: types of the tensors that are
     written; those that the description gives are the views'. Made by fold-views (`Strided` says of what), a kernel's `views` from then on
-    (runtime/base/StridedView.h). Example: `#graph.views<[<0 + 0 [3, 4] by [8, 1]>, <1 + 0 [3, 4] by [4, 1]>] -> [tensor<12xf32>]>`.
+    (base/StridedView.h). Example: `#graph.views<[<0 + 0 [3, 4] by [8, 1]>, <1 + 0 [3, 4] by [4, 1]>] -> [tensor<12xf32>]>`.
   }];
   let parameters = (ins ArrayRefParameter<"::zc::graph::ViewAttr">:$views, ArrayRefParameter<"::mlir::Type">:$results);
   let assemblyFormat = "`<` `[` $views `]` `->` `[` $results `]` `>`";
@@ -142,7 +142,7 @@ def Graph_OutputKind : I32EnumAttr<"OutputKind", "what an output of a forward-on
 }
 def Graph_OutputKindAttr : EnumAttr<Graph_Dialect, Graph_OutputKind, "output_kind">;
 
-/// Enumerations that the runtime, kernels or options have: their values' names are `namesOf` (runtime/base/Names.h).
+/// Enumerations that the runtime, kernels or options have: their values' names are `namesOf` (base/Names.h).
 class Graph_Named<string type> : AttrOrTypeParameter<type, ""> {
   let parser = "::zc::graph::parseNamed<" # type # ">($_parser)";
   let printer = "$_printer << ::zc::nameOf($_self)";

@@ -12,7 +12,7 @@ namespace zc::graph {
 inline bool isNote(mlir::NamedAttribute attribute) { return attribute.getName().getValue().contains('.'); }
 
 /// The attributes that an op's kernel has, in a plan as when it is prepared: its own, without types, which the operands
-/// tell, and with views as arrays (runtime/base/StridedView.h). A constant has `value` if it is a splat, else `data`.
+/// tell, and with views as arrays (base/StridedView.h). A constant has `value` if it is a splat, else `data`.
 mlir::NamedAttrList kernelAttributes(mlir::Operation *op);
 
 /// Elements' bytes as a kernel sees them: little endian, a byte per bool.

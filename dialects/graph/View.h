@@ -2,15 +2,15 @@
 //
 // An operation that is `Strided` may have `views`: its operands are then whole tensors, of which it sees what its
 // description calls its operands, and its results whole tensors, in which it writes what its description calls its
-// results. Constraints, of all such operations, are those of runtime/base/StridedView.h, and
+// results. Constraints, of all such operations, are those of base/StridedView.h, and
 //
 //   view_c5  views have the shapes, and the tensors that they are in the element types, of what they stand for
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/StridedView.h"
 #include "dialects/graph/Infer.h"
-#include "runtime/base/StridedView.h"
 
 namespace zc::graph {
 

@@ -12,8 +12,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include "base/Mesh.h"
 #include "dialects/zero/ZeroEnums.h.inc"
-#include "runtime/base/Mesh.h"
 
 #include <functional>
 #include <optional>

@@ -1,7 +1,7 @@
 //===- Zero.cpp - the zero dialect ---------------------------------------------===//
 
 #include "dialects/zero/Zero.h"
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "base/TrafficClass.h"
 #include "dialects/graph/KernelAttributes.h"
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/base/TrafficClass.h"
 #include "runtime/plan/StepNames.h"
 
 using namespace mlir;

@@ -1,8 +1,8 @@
 //===- ZeroQuantize.cpp - verifiers of ZeRO++'s operations -----------------------===//
 
+#include "base/Tensor.h"
 #include "dialects/zero/Zero.h"
 #include "kernels/Quantized.h"
-#include "runtime/base/Tensor.h"
 
 using namespace mlir;
 using namespace zc;

@@ -1,9 +1,9 @@
 //===- ZeroSteps.cpp - the step that an operation becomes --------------------------------===//
 
+#include "base/TrafficClass.h"
 #include "dialects/graph/KernelAttributes.h"
 #include "dialects/graph/ModuleAttrs.h"
 #include "dialects/zero/Zero.h"
-#include "runtime/base/TrafficClass.h"
 
 using namespace mlir;
 using namespace zc;

@@ -1,7 +1,7 @@
 //===- Divider.h - division by what is known when a kernel is prepared -------------===//
 #pragma once
 
-#include "runtime/base/HostDevice.h"
+#include "base/HostDevice.h"
 
 #include <cstdint>
 

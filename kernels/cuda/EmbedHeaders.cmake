@@ -1,6 +1,6 @@
 # cmake -DOUT=FILE -DROOT=FOLDER -P EmbedHeaders.cmake: fusedHeaders() of FusedSource.h.
 set(headers kernels/cuda/Block.h kernels/cuda/ChannelSums.h kernels/cuda/Divider.h kernels/cuda/FusedKernel.h kernels/formula/Activation.h kernels/formula/Cast.h
-  kernels/formula/Elementwise.h kernels/formula/Stored.h runtime/base/Float16.h runtime/base/HostDevice.h)
+  kernels/formula/Elementwise.h kernels/formula/Stored.h base/Float16.h base/HostDevice.h)
 set(standard cmath cstdint cstring limits type_traits utility)
 set(text "#include \"kernels/cuda/FusedSource.h\"\n\nnamespace zc::cuda {\n\nconst std::vector<FusedHeader> &fusedHeaders() {\n  static const std::vector<FusedHeader> all = {\n")
 foreach(header ${headers} kernels/cuda/RuntimeStd.h)

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/OrderedSum.h"
 #include "kernels/cuda/Launch.h"
-#include "runtime/comm/Sums.h"
 
 #include <cuda_runtime_api.h>
 
@@ -36,7 +36,7 @@ cudaError_t gpuHasCode();
 /// where `space` has fewer bytes than it takes.
 cudaError_t gpuSortPairs(int32_t *keys, int32_t *values, int64_t n, void *space, int64_t spaceBytes,
                          cudaStream_t stream);
-/// orderedSum (Sums.h), of inputs that the GPU reaches.
+/// orderedSum (kernels/OrderedSum.h), of inputs that the GPU reaches.
 cudaError_t gpuOrderedSum(const OrderedSum &sum, cudaStream_t stream);
 /// Each of `rows` rows of `to` = the `bytes` bytes at `from`.
 cudaError_t gpuRepeatRow(void *to, const void *from, int64_t rows, int64_t bytes, cudaStream_t stream);

@@ -1,8 +1,8 @@
 //===- HostKernels.h - the families of this folder, compiled for a host's queues -------------===//
 #pragma once
 
+#include "kernels/OrderedSum.h"
 #include "kernels/cuda/HostQueue.h"
-#include "runtime/comm/Sums.h"
 
 namespace zc::cuda {
 

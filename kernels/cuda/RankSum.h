@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/OrderedSum.h"
 #include "kernels/cuda/Launch.h"
-#include "runtime/comm/Sums.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ using namespace formula;
 /// 12.1; before, and faster, 4096).
 constexpr int kFewSummed = 256, kMaxSummed = 4000;
 
-/// orderedSum of runtime/comm/Sums.h, with its bits. Each element is read from all inputs before it is written: a
+/// orderedSum of kernels/OrderedSum.h, with its bits. Each element is read from all inputs before it is written: a
 /// result may lie over the part of an input that is summed.
 template <typename In, typename Out, int kMost> struct OrderedSumBody {
   static constexpr int V = packOf<In, Out>();

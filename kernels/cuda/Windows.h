@@ -1,8 +1,8 @@
 //===- Windows.h - windows of a pool or convolution, by value --------------------------===//
 #pragma once
 
+#include "base/HostDevice.h"
 #include "kernels/cpu/Windows.h"
-#include "runtime/base/HostDevice.h"
 
 namespace zc::cuda {
 

@@ -1,7 +1,7 @@
 //===- Activation.h - gelu, its slope and silu's, of one element ----------------===//
 #pragma once
 
-#include "runtime/base/HostDevice.h"
+#include "base/HostDevice.h"
 
 #include <cmath>
 

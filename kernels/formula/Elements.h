@@ -1,8 +1,8 @@
 //===- Elements.h - from element types to the C++ types they are stored as -------===//
 #pragma once
 
+#include "base/Tensor.h"
 #include "kernels/formula/Stored.h"
-#include "runtime/base/Tensor.h"
 
 #include <cmath>
 #include <limits>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/HostDevice.h"
+#include "base/HostDevice.h"
 
 #include <array>
 #include <cmath>

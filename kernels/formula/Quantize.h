@@ -8,8 +8,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/HostDevice.h"
 #include "kernels/Quantized.h"
-#include "runtime/base/HostDevice.h"
 
 #include <cmath>
 #include <cstdint>

@@ -11,8 +11,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Float16.h"
 #include "kernels/formula/Quantize.h"
-#include "runtime/base/Float16.h"
 
 namespace zc::formula {
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Float16.h"
+#include "base/Float16.h"
 
 #include <type_traits>
 

@@ -1,8 +1,8 @@
 //===- Call.h - what a rank called ------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Mesh.h"
-#include "runtime/base/Tensor.h"
+#include "base/Mesh.h"
+#include "base/Tensor.h"
 
 #include <string>
 

@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Mesh.h"
-#include "runtime/base/Tensor.h"
-#include "runtime/base/TrafficClass.h"
+#include "base/Mesh.h"
+#include "base/Tensor.h"
+#include "base/TrafficClass.h"
 
 #include <cstdint>
 

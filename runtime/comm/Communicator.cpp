@@ -2,9 +2,9 @@
 
 #include "runtime/comm/Linked.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/comm/Sums.h"
+#include "base/Clock.h"
+#include "base/Failpoint.h"
+#include "kernels/OrderedSum.h"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Call.h"
 #include "runtime/comm/CollectiveOptions.h"
 #include "runtime/comm/FlightRecorder.h"

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Mesh.h"
+#include "base/Mesh.h"
 #include "runtime/comm/Lane.h"
 
 #include <vector>

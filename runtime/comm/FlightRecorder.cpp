@@ -1,7 +1,7 @@
 #include "runtime/comm/FlightRecorder.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Descriptor.h"
+#include "base/Clock.h"
+#include "base/Descriptor.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,8 +1,8 @@
 #include "runtime/comm/Inproc.h"
 
-#include "runtime/base/Futex.h"
+#include "base/Futex.h"
+#include "kernels/OrderedSum.h"
 #include "runtime/comm/Staging.h"
-#include "runtime/comm/Sums.h"
 
 #include <algorithm>
 #include <array>

@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
-#include "runtime/comm/Sums.h"
+#include "base/Status.h"
+#include "kernels/OrderedSum.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "runtime/comm/Linked.h"
 
+#include "kernels/OrderedSum.h"
 #include "runtime/comm/Staging.h"
-#include "runtime/comm/Sums.h"
 
 namespace zc {
 

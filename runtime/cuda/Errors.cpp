@@ -1,6 +1,6 @@
 #include "runtime/cuda/Errors.h"
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 
 namespace zc::cuda {
 

@@ -1,7 +1,7 @@
 //===- Errors.h - what CUDA says, as errors ---------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <cuda_runtime.h>
 

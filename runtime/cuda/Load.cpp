@@ -1,4 +1,4 @@
-#include "runtime/base/Plugin.h"
+#include "base/Plugin.h"
 #include "runtime/cuda/Cuda.h"
 
 namespace zc {

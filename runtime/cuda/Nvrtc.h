@@ -1,7 +1,7 @@
 //===- Nvrtc.h - C++ to a GPU's machine code, while a plan is prepared -----------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <string>
 

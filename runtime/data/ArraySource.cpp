@@ -1,5 +1,5 @@
 //===- ArraySource.cpp - samples from safetensors and .npy arrays ---------------===//
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
 #include "runtime/io/FileKind.h"

@@ -1,9 +1,9 @@
 //===- InputSource.h - the data of a run ----------------------------------------===//
 #pragma once
 
-#include "runtime/base/IndexRange.h"
-#include "runtime/base/Status.h"
-#include "runtime/base/Tensor.h"
+#include "base/IndexRange.h"
+#include "base/Status.h"
+#include "base/Tensor.h"
 #include "runtime/data/Integers.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
 #include "runtime/data/Integers.h"
-#include "runtime/base/Clock.h"
+#include "base/Clock.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 //===- Integers.h - little-endian integers of a file, of any width ----------------===//
 #pragma once
 
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/io/File.h"
 
 #include <functional>

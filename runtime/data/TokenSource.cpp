@@ -8,7 +8,7 @@
 // (0..T-1), token_type_ids (zeros).
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/base/Size.h"
+#include "base/Size.h"
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
 #include "runtime/data/TokenFile.h"

@@ -1,7 +1,7 @@
 #include "runtime/device/Arena.h"
 
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Limits.h"
+#include "base/Failpoint.h"
+#include "base/Limits.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 //===- Arena.h - one contiguous mapping ---------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <cstddef>
 #include <cstdint>

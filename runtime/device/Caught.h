@@ -1,7 +1,7 @@
 //===- Caught.h - nothing may leave the thread of a queue or a stream ---------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <exception>
 

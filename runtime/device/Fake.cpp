@@ -1,8 +1,8 @@
 #include "runtime/device/Fake.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Working.h"
+#include "base/Clock.h"
+#include "base/Failpoint.h"
+#include "base/Working.h"
 #include "runtime/device/Caught.h"
 #include "runtime/device/FakeMemory.h"
 #include "runtime/device/SerialThread.h"

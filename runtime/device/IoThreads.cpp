@@ -1,4 +1,4 @@
-#include "runtime/base/SignalStack.h"
+#include "base/SignalStack.h"
 #include "runtime/device/IoEngine.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "runtime/device/IoEngine.h"
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/io/File.h"
 
 #include <algorithm>

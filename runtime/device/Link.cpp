@@ -1,7 +1,7 @@
 #include "runtime/device/Link.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Size.h"
+#include "base/Clock.h"
+#include "base/Size.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Descriptor.h"
-#include "runtime/base/Status.h"
+#include "base/Descriptor.h"
+#include "base/Status.h"
 #include "runtime/device/IoEngine.h"
 
 #include <array>

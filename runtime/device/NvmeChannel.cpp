@@ -1,5 +1,5 @@
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Blocking.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Nvme.h"
 #include "runtime/io/File.h"
 #include "runtime/plan/Tiers.h"

@@ -1,7 +1,7 @@
 //===- SerialThread.h - work that is done one piece after the other -------------------===//
 #pragma once
 
-#include "runtime/base/SignalStack.h"
+#include "base/SignalStack.h"
 
 #include <chrono>
 #include <condition_variable>

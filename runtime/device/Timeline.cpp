@@ -1,6 +1,6 @@
 #include "runtime/device/Timeline.h"
 
-#include "runtime/base/Futex.h"
+#include "base/Futex.h"
 
 namespace zc {
 

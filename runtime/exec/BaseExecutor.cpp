@@ -1,7 +1,7 @@
 #include "runtime/exec/BaseExecutor.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Clock.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Caught.h"
 #include "runtime/plan/Walk.h"
 

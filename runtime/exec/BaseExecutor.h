@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Working.h"
+#include "base/Working.h"
 #include "runtime/exec/PreparedPlan.h"
 
 #include <array>

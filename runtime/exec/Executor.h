@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Names.h"
 #include "kernels/Kernel.h"
-#include "runtime/base/Names.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Link.h"
 #include "runtime/device/Nvme.h"

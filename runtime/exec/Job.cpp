@@ -1,9 +1,9 @@
 #include "runtime/exec/Job.h"
 
-#include "runtime/base/BlockedSignals.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Limits.h"
-#include "runtime/base/SignalStack.h"
+#include "base/BlockedSignals.h"
+#include "base/Failpoint.h"
+#include "base/Limits.h"
+#include "base/SignalStack.h"
 #include "runtime/comm/Inproc.h"
 
 #include <exception>

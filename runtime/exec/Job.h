@@ -1,7 +1,7 @@
 //===- Job.h - the ranks of a job that this process runs -----------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/RankGroup.h"
 
 #include <functional>

@@ -1,8 +1,8 @@
 #include "runtime/exec/Measure.h"
 
+#include "base/Clock.h"
 #include "kernels/Workspace.h"
 #include "kernels/cpu/Copy.h"
-#include "runtime/base/Clock.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/device/Arena.h"
 #include "runtime/device/Nvme.h"

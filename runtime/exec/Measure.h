@@ -1,7 +1,7 @@
 //===- Measure.h - how fast this machine is ------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/RankGroup.h"
 #include "runtime/plan/Machine.h"
 

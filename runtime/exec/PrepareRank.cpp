@@ -1,6 +1,6 @@
 #include "runtime/exec/PrepareRank.h"
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Fake.h"
 #include "runtime/exec/DeviceJob.h"

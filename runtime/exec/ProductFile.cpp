@@ -1,6 +1,6 @@
 #include "runtime/exec/ProductFile.h"
-#include "runtime/base/File.h"
-#include "runtime/base/Names.h"
+#include "base/File.h"
+#include "base/Names.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/OutputFile.h"
 

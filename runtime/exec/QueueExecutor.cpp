@@ -1,10 +1,10 @@
 #include "runtime/exec/QueueExecutor.h"
 
+#include "base/Failpoint.h"
+#include "base/SignalStack.h"
+#include "base/Size.h"
 #include "kernels/cpu/GrantedTeam.h"
 #include "kernels/cpu/Team.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/SignalStack.h"
-#include "runtime/base/Size.h"
 #include "runtime/device/Caught.h"
 #include "runtime/plan/Walk.h"
 

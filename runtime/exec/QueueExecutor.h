@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Awaited.h"
+#include "base/Awaited.h"
 #include "runtime/device/Timeline.h"
 #include "runtime/exec/BaseExecutor.h"
 #include "runtime/plan/ThreadShares.h"

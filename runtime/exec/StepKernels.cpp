@@ -1,10 +1,10 @@
 #include "runtime/exec/StepKernels.h"
 
+#include "base/Names.h"
+#include "base/Size.h"
 #include "kernels/Prologue.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Implementations.h"
-#include "runtime/base/Names.h"
-#include "runtime/base/Size.h"
 #include "runtime/exec/SpecialKernels.h"
 #include "runtime/plan/Machine.h"
 #include "runtime/plan/Tiers.h"

@@ -14,8 +14,8 @@
 
 #include "runtime/exec/StreamExecutor.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Clock.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Caught.h"
 #include "runtime/exec/QueueExecutor.h"
 #include "runtime/exec/StreamContexts.h"

@@ -1,6 +1,6 @@
 #include "runtime/exec/StreamKernels.h"
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Caught.h"
 #include "runtime/plan/StepNames.h"
 

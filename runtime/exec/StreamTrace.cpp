@@ -1,6 +1,6 @@
 #include "runtime/exec/StreamTrace.h"
 
-#include "runtime/base/Clock.h"
+#include "base/Clock.h"
 
 namespace zc {
 

@@ -5,8 +5,8 @@
 // it.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Blocking.h"
+#include "base/Failpoint.h"
 #include "runtime/io/File.h"
 
 #include <cerrno>

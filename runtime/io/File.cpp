@@ -1,6 +1,6 @@
 #include "runtime/io/File.h"
 
-#include "runtime/base/Blocking.h"
+#include "base/Blocking.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/Transfer.h"
 

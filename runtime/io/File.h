@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Descriptor.h"
-#include "runtime/base/Status.h"
+#include "base/Descriptor.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string>

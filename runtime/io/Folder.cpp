@@ -1,7 +1,7 @@
 #include "runtime/io/Folder.h"
 
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Descriptor.h"
+#include "base/Blocking.h"
+#include "base/Descriptor.h"
 #include "runtime/io/File.h"
 #include "runtime/io/Transfer.h"
 

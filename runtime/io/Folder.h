@@ -1,7 +1,7 @@
 //===- Folder.h - folders, with every result checked ----------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <string>
 

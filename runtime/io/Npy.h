@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/io/File.h"
 
 namespace zc::io {

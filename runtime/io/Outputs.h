@@ -1,7 +1,7 @@
 //===- Outputs.h - what an output must not take away ------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <optional>
 #include <string>

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/io/OutputFile.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 //===- Transfer.h - one call of the system, as failpoints want it ---------------===//
 #pragma once
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 
 #include <algorithm>
 #include <cerrno>

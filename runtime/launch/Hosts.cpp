@@ -1,6 +1,6 @@
 #include "runtime/launch/Hosts.h"
 
-#include "runtime/base/File.h"
+#include "base/File.h"
 
 #include <algorithm>
 #include <sstream>

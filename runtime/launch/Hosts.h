@@ -1,7 +1,7 @@
 //===- Hosts.h - machines that ranks are to run on ---------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "runtime/launch/Mpirun.h"
 
-#include "runtime/base/Limits.h"
+#include "base/Limits.h"
 #include "runtime/launch/Listener.h"
 #include "runtime/launch/Outcome.h"
 #include "runtime/launch/RankLines.h"

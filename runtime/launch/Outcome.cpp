@@ -1,7 +1,7 @@
 #include "runtime/launch/Outcome.h"
 
-#include "runtime/base/File.h"
-#include "runtime/base/Limits.h"
+#include "base/File.h"
+#include "base/Limits.h"
 
 #include <csignal>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "runtime/mpi/Mpi.h"
 
-#include "runtime/base/Plugin.h"
+#include "base/Plugin.h"
 
 namespace zc {
 

@@ -1,7 +1,7 @@
 #include "runtime/mpi/MpiCommunicator.h"
 
+#include "kernels/OrderedSum.h"
 #include "runtime/comm/Staging.h"
-#include "runtime/comm/Sums.h"
 #include "runtime/mpi/Wait.h"
 
 #include <algorithm>

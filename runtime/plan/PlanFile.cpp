@@ -1,6 +1,6 @@
 #include "runtime/plan/PlanFile.h"
 
-#include "runtime/base/File.h"
+#include "base/File.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/plan/VerifyParts.h"
 

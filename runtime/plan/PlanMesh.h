@@ -1,7 +1,7 @@
 //===- PlanMesh.h - the mesh of a plan, and addresses on it ---------------------===//
 #pragma once
 
-#include "runtime/base/Mesh.h"
+#include "base/Mesh.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <vector>

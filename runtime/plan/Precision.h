@@ -1,7 +1,7 @@
 //===- Precision.h - types of a step's parameters and gradients ---------------------===//
 #pragma once
 
-#include "runtime/base/Names.h"
+#include "base/Names.h"
 
 #include <cstdint>
 

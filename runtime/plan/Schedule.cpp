@@ -1,5 +1,5 @@
 #include "runtime/plan/Schedule.h"
-#include "runtime/base/Suggest.h"
+#include "base/Suggest.h"
 
 #include <algorithm>
 #include <cmath>

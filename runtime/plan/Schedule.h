@@ -1,7 +1,7 @@
 //===- Schedule.h - the learning rate over a run -----------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,7 @@
 //===- StepView.h - a step as what verifies it sees it ------------------------------===//
 #pragma once
 
-#include "runtime/base/Mesh.h"
+#include "base/Mesh.h"
 #include "runtime/plan/VerifyParts.h"
 #include "runtime/plan/Walk.h"
 

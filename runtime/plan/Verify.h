@@ -75,7 +75,7 @@
 //                that the kernel works so is the compiler's word), or of a gather or a sum that keeps the type the
 //                rank's own part; all_to_all is never in place
 //   view_c1      an attribute "views" has one of each tensor that the kernel sees, an operand's by one, in order; at
-//                most 256, of at most 64 dimensions, none negative (runtime/base/StridedView.h)
+//                most 256, of at most 64 dimensions, none negative (base/StridedView.h)
 //   view_c2      a view is inside its operand, and so on every rank
 //   view_c3      no element is in a view twice
 //   view_c4      views of a written operand have all its elements, each in one of them
@@ -103,7 +103,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/plan.pb.h"
 
 namespace zc {

@@ -1,5 +1,5 @@
-#include "runtime/base/Tensor.h"
-#include "runtime/base/TrafficClass.h"
+#include "base/Tensor.h"
+#include "base/TrafficClass.h"
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/PlanMesh.h"
 

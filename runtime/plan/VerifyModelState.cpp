@@ -1,4 +1,4 @@
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Tiers.h"
 #include "runtime/plan/VerifyParts.h"

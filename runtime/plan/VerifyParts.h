@@ -1,7 +1,7 @@
 //===- VerifyParts.h - pieces of verifyPlan, in the order they run ------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>

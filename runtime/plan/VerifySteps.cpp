@@ -1,5 +1,5 @@
-#include "runtime/base/StridedView.h"
-#include "runtime/base/Tensor.h"
+#include "base/StridedView.h"
+#include "base/Tensor.h"
 #include "runtime/plan/Collectives.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/PlanMesh.h"

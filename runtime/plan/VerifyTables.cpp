@@ -1,4 +1,4 @@
-#include "runtime/base/TensorSize.h"
+#include "base/TensorSize.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Precision.h"

@@ -1,8 +1,8 @@
 //===- Walk.h - a plan's steps through the hazard tracker ---------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
-#include "runtime/base/Tensor.h"
+#include "base/Status.h"
+#include "base/Tensor.h"
 #include "runtime/plan/Hazards.h"
 #include "runtime/plan/Sections.h"
 

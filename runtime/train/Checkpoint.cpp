@@ -1,7 +1,7 @@
 #include "runtime/train/Checkpoint.h"
 
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Workers.h"
+#include "base/Failpoint.h"
+#include "base/Workers.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/io/Safetensors.h"

@@ -1,7 +1,7 @@
 #include "runtime/train/CheckpointFolder.h"
 
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Blocking.h"
+#include "base/Failpoint.h"
 #include "runtime/io/File.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"

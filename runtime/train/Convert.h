@@ -1,8 +1,8 @@
 //===- Convert.h - elements from one type to another ---------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
-#include "runtime/base/Tensor.h"
+#include "base/Status.h"
+#include "base/Tensor.h"
 
 namespace zc::train {
 

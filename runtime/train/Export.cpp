@@ -1,5 +1,6 @@
 #include "runtime/train/Export.h"
 
+#include "runtime/io/FileKind.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/Convert.h"
@@ -149,7 +150,7 @@ Status exportOnnx(const Manifest &manifest, const std::string &path, const std::
   inputs.push_back({"model", original});
   for (const auto &[name, target] : names) {
     inputs.push_back({"model", from + "/" + name});
-    outputs.push_back({"--onnx", to + "/" + target});
+    outputs.push_back(written("--onnx", to + "/" + target, io::kindOf(from + "/" + name)));
   }
   ZC_RETURN_IF_ERROR(checkOutputs(inputs, outputs));
   std::vector<io::OutputFile> outs;

@@ -1,7 +1,7 @@
 //===- ExternalNames.h - the files beside an ONNX model under other names --------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <map>
 #include <string>

@@ -1,7 +1,7 @@
 //===- Layout.h - where a parameter's elements lie on a rank ---------------------------===//
 #pragma once
 
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/plan/PlanMesh.h"
 
 #include <cstdint>

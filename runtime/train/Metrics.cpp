@@ -1,8 +1,8 @@
 #include "runtime/train/Metrics.h"
 
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/File.h"
+#include "base/Blocking.h"
+#include "base/Failpoint.h"
+#include "base/File.h"
 #include "runtime/io/File.h"
 #include "runtime/io/OutputFile.h"
 

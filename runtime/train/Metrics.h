@@ -1,8 +1,8 @@
 //===- Metrics.h - metrics.jsonl ------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Descriptor.h"
-#include "runtime/base/Status.h"
+#include "base/Descriptor.h"
+#include "base/Status.h"
 
 #include <array>
 #include <cmath>

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Tensor.h"
+#include "base/Tensor.h"
 #include "runtime/io/File.h"
 
 #include <map>

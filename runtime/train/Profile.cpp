@@ -1,8 +1,8 @@
 #include "runtime/train/Profile.h"
 
+#include "base/Size.h"
+#include "base/Workers.h"
 #include "kernels/cpu/Registries.h"
-#include "runtime/base/Size.h"
-#include "runtime/base/Workers.h"
 #include "runtime/exec/Measure.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/io/OutputFile.h"

@@ -1,8 +1,8 @@
 #include "runtime/train/Report.h"
 
-#include "runtime/base/Descriptor.h"
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Size.h"
+#include "base/Descriptor.h"
+#include "base/Failpoint.h"
+#include "base/Size.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "runtime/base/Workers.h"
+#include "base/Workers.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"

@@ -1,8 +1,8 @@
 #include "runtime/train/Run.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/OpenFiles.h"
-#include "runtime/base/Size.h"
+#include "base/Clock.h"
+#include "base/OpenFiles.h"
+#include "base/Size.h"
 #include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
 #include "runtime/train/VerifyCheckpoint.h"

@@ -1,6 +1,6 @@
 #include "runtime/train/RunFolder.h"
 
-#include "runtime/base/Blocking.h"
+#include "base/Blocking.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/CheckpointFolder.h"

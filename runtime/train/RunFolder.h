@@ -1,7 +1,7 @@
 //===- RunFolder.h - the folder a run writes into ----------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Descriptor.h"
+#include "base/Descriptor.h"
 #include "runtime/plan/plan.pb.h"
 #include "runtime/train/Options.h"
 

@@ -1,9 +1,9 @@
 #include "runtime/train/Session.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Limits.h"
-#include "runtime/base/Names.h"
-#include "runtime/base/Size.h"
+#include "base/Clock.h"
+#include "base/Limits.h"
+#include "base/Names.h"
+#include "base/Size.h"
 #include "runtime/comm/Inproc.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/device/Arena.h"

@@ -1,7 +1,7 @@
 #include "runtime/train/Train.h"
 
-#include "runtime/base/Clock.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Clock.h"
+#include "base/Failpoint.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/Folder.h"
 #include "runtime/train/Profile.h"

@@ -1,6 +1,6 @@
 #include "runtime/train/Validation.h"
 
-#include "runtime/base/Clock.h"
+#include "base/Clock.h"
 #include "runtime/plan/Evaluation.h"
 #include "runtime/train/BatchSpec.h"
 

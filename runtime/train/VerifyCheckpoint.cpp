@@ -1,7 +1,7 @@
 #include "runtime/train/VerifyCheckpoint.h"
 
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Workers.h"
+#include "base/Failpoint.h"
+#include "base/Workers.h"
 #include "runtime/io/Hash.h"
 
 #include <algorithm>

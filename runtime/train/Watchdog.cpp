@@ -1,9 +1,9 @@
 #include "runtime/train/Watchdog.h"
 
-#include "runtime/base/BlockedSignals.h"
-#include "runtime/base/Clock.h"
-#include "runtime/base/Limits.h"
-#include "runtime/base/Working.h"
+#include "base/BlockedSignals.h"
+#include "base/Clock.h"
+#include "base/Limits.h"
+#include "base/Working.h"
 #include "runtime/io/OutputFile.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 //===- Watchdog.h - nobody waits for ever -------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Awaited.h"
-#include "runtime/base/Blocking.h"
-#include "runtime/base/SeenCount.h"
+#include "base/Awaited.h"
+#include "base/Blocking.h"
+#include "base/SeenCount.h"
 #include "runtime/comm/FlightRecorder.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 #include "runtime/train/Weights.h"
 
-#include "runtime/base/Workers.h"
+#include "base/Workers.h"
 #include "runtime/io/Folder.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"

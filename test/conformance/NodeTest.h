@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Tensor.h"
 #include "compiler/import/file/onnx.pb.h"
-#include "runtime/base/Tensor.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,8 +1,8 @@
 //===- Sharded.h - a node test inside a training plan --------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "runtime/base/Status.h"
 #include "test/conformance/NodeTest.h"
 
 namespace zc::test {

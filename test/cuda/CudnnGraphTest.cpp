@@ -1,7 +1,7 @@
 // What cuDNN takes on a GPU that is described and not there (devices/h200.json), and that it works in what is planned.
 // Run by libraries.py.
 #include "runtime/cuda/CudnnGraph.h"
-#include "runtime/base/StridedView.h"
+#include "base/StridedView.h"
 #include "runtime/cuda/Choices.h"
 #include "test/cuda/PlanSpecs.h"
 

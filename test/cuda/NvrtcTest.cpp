@@ -1,7 +1,7 @@
 // NVRTC takes what fused programs are written as, for every kind of GPU that the plugin is built for: needs no GPU.
 #include "runtime/cuda/Nvrtc.h"
+#include "base/Workers.h"
 #include "kernels/cuda/FusedSource.h"
-#include "runtime/base/Workers.h"
 #include "test/kernels/FusedCases.h"
 
 namespace zc::test {

@@ -87,7 +87,7 @@ def every_python_command():
 def failpoints():
     """Every place that a test can make fail is one that a rule may name, and there is no other."""
     sources = {path: path.read_text() for folder in ("runtime", "kernels", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")}
-    table = sources.pop(ROOT / "runtime/base/Failpoint.cpp")
+    table = sources.pop(ROOT / "base/Failpoint.cpp")
     named = set(re.findall(r'"([a-z.]+)"', re.search(r"kSites\[\] = \{(.*?)\};", table, re.S)[1])) - {"nothing"}
     text = "\n".join(sources.values())
     passed = set(re.findall(r'(?:failpoint|isToFail|injected|moved|passFault|faultOr)\(\s*"([a-z.]+)"', text))
@@ -100,7 +100,7 @@ def failpoints():
 
 def names_of_others():
     """Flags that others call otherwise are flags here, and their names are not."""
-    table = re.search(r"kElsewhere\[\] = \{\n(.*?)\n\};", (ROOT / "runtime/base/Suggest.cpp").read_text(), re.S)[1]
+    table = re.search(r"kElsewhere\[\] = \{\n(.*?)\n\};", (ROOT / "base/Suggest.cpp").read_text(), re.S)[1]
     rows = re.findall(r'\{"([\w-]+)",\s*"(--?[a-z-]+)[^"]*",\s*\{([^}]*)\}', table)
     for tool, flag, names in rows:
         there = help_all(tool)[""]
@@ -114,7 +114,7 @@ def names_of_others():
 
 def exit_codes():
     """The table's numbers are those of zc::Code."""
-    text = (ROOT / "runtime/base/Status.h").read_text()
+    text = (ROOT / "base/Status.h").read_text()
     codes = set(re.findall(r"^\s+\w+ = (\d+),", re.search(r"enum class Code.*?\{(.*?)\};", text, re.S)[1], re.M))
     said = {cell.strip() for cell in first_cells(section((DOCS / "cli.md").read_text(), "## Messages and exit codes"))} - {"128+n"}
     compare("exit codes", said, codes)
@@ -206,7 +206,7 @@ def scripts():
     """Each script beside a README, and what every other room of the runtime stands on, is named there."""
     readmes = {path.parent: path.read_text() for path in tracked() if path.name == "README.md" and path.exists()}
     there = [path for path in tracked() if path.parent in readmes and path.parent != ROOT / "test" and
-             (path.suffix in (".py", ".sh") or path.match("runtime/base/*.h"))]
+             (path.suffix in (".py", ".sh") or path.match("base/*.h"))]
     missing = [str(path.relative_to(ROOT)) for path in there if not re.search(rf"(?<![\w.]){re.escape(path.name)}\b", readmes[path.parent])]
     if missing:
         raise Case("not in their folder's README: " + " ".join(missing))

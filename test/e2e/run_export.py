@@ -49,6 +49,13 @@ def beside(name, source, checkpoint, exported, flags, data, expected):
         again = suite.compile(source / "trained.onnx", suite.dir / f"{name}-beside.plan", *flags)
         got = suite.train(again, suite.dir / f"{name}-beside", *data, "--steps", 1)
         same("first loss of the model in its own folder", [got[0]["loss"]], expected)
+        # What is no data is not replaced by data; data are.
+        plan = pathlib.Path(shutil.copy(again, source / "other.onnx.data"))
+        said = suite.tool("zero-run", "export", checkpoint, "--onnx", source / "other.onnx", code=2)
+        if "is a plan, and would be replaced" not in said:
+            raise Case(said)
+        same("a plan beside the model", plan.read_bytes(), again.read_bytes())
+        suite.tool("zero-run", "export", checkpoint, "--onnx", source / "trained.onnx")
 
 
 def roundtrip(model, export, stage):

@@ -1,9 +1,9 @@
 // Any bytes as operands, views of them and program of a kernel `fused`, or of one that reads what a program computes:
 // refused, or it runs on plain and fast kernels within its operands and workspace, which are allocated to the byte.
+#include "base/StridedView.h"
 #include "kernels/Prologue.h"
 #include "kernels/Workspace.h"
 #include "kernels/cpu/fast/Fast.h"
-#include "runtime/base/StridedView.h"
 
 #include <cstring>
 #include <optional>

@@ -1,5 +1,5 @@
 // attention whose heads are parts of other tensors.
-#include "runtime/base/StridedView.h"
+#include "base/StridedView.h"
 #include "test/kernels/AttentionCases.h"
 
 namespace zc::test {

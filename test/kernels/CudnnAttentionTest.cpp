@@ -1,8 +1,8 @@
 // In which parts cuDNN computes attention, and where it finds them: together they are the whole.
 #include "kernels/cuda/CudnnAttention.h"
+#include "base/StridedView.h"
 #include "kernels/Workspace.h"
 #include "kernels/cuda/Implementations.h"
-#include "runtime/base/StridedView.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {

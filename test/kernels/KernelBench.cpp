@@ -1,8 +1,8 @@
 // Kernels at the shapes of GPT-2 124M, batch 4 x 256 tokens, and ResNet-50's convolutions: ms, and GF/s or GB/s beside
 // the limits of the same run
 // (`limit/`). zc-kernel-bench [--benchmark_filter=REGEX]; threads 1 and 2.
+#include "base/StridedView.h"
 #include "kernels/Workspace.h"
-#include "runtime/base/StridedView.h"
 
 #include <benchmark/benchmark.h>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // Every way of computing a product that this machine has, chosen by a table: against plain loops, the same bits each
 // time, and those without a table where the table says what is done anyway.
 #include "kernels/cpu/Products.h"
+#include "base/Failpoint.h"
 #include "kernels/cpu/fast/Gemm.h"
-#include "runtime/base/Failpoint.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {

@@ -1,8 +1,8 @@
 // What kernels work in, of shapes that a crafted plan may have: sizes that cannot be counted are refused before a
 // formula sees them, and no formula wraps on those that can (UBSan looks on).
 #include "kernels/Workspace.h"
+#include "base/TensorSize.h"
 #include "kernels/cpu/Registries.h"
-#include "runtime/base/TensorSize.h"
 
 #include <gtest/gtest.h>
 #include <map>

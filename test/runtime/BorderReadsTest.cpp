@@ -1,4 +1,4 @@
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/exec/TierMemory.h"
 #include "runtime/plan/Walk.h"
 #include "test/runtime/ExpectOk.h"

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/StridedView.h"
+#include "base/StridedView.h"
 #include "runtime/plan/plan.pb.h"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "runtime/exec/PrepareRank.h"
 #include "runtime/plan/Verify.h"
 #include "runtime/plan/Walk.h"
-#include "test/runtime/AllocationCount.h"
+#include "test/base/AllocationCount.h"
 #include "test/runtime/ExpectOk.h"
 #include "test/runtime/RunPlan.h"
 #include "test/runtime/TestPlan.h"

@@ -1,7 +1,7 @@
 //===- ExpectOk.h - a test whose status is an error says which ------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <gtest/gtest.h>
 

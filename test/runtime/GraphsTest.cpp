@@ -1,13 +1,13 @@
 // What streams do again and again as graphs: the same bits as kernel by kernel and as inline, fewer calls of the host,
 // the same errors; and that the device of threads refuses to capture what a GPU's driver would.
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Fake.h"
 #include "runtime/exec/Job.h"
 #include "runtime/exec/PrepareRank.h"
 #include "runtime/exec/StreamExecutor.h"
 #include "runtime/exec/StreamKernels.h"
 #include "runtime/plan/Walk.h"
-#include "test/runtime/AllocationCount.h"
+#include "test/base/AllocationCount.h"
 #include "test/runtime/ExpectOk.h"
 #include "test/runtime/Outcome.h"
 #include "test/runtime/TestPlan.h"
@@ -22,14 +22,14 @@ using zc::test::expectOk;
 
 namespace {
 
-struct Outcome : test::Outcome {
+struct Issued : test::Outcome {
   uint64_t steady = 0; // calls of rank 0's last step
   std::vector<std::string> notes;
 };
 
 /// Steps on the device of threads, or inline.
 /// `starved`: there is no memory for what rank 0 first asks for in that step.
-Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Outcome &outcome,
+Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t steps, Issued &outcome,
            int64_t starved = 0) {
   KernelRegistry registry = test::testKernels();
   return runJob(meshOf(plan), [&](Communicator &communicator) -> Status {
@@ -69,7 +69,7 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
 
 /// Inline, as graphs, and kernel by kernel; what the last two ask of streams.
 std::pair<uint64_t, uint64_t> compare(const planpb::Plan &plan, const std::string &what) {
-  Outcome inlined, graphs, none;
+  Issued inlined, graphs, none;
   expectOk(run(plan, DeviceKind::sync, true, 6, inlined));
   expectOk(run(plan, DeviceKind::fake, true, 6, graphs));
   expectOk(run(plan, DeviceKind::fake, false, 6, none));
@@ -161,12 +161,12 @@ TEST(Graphs, StandBesideInputsThatAreOneCopy) {
 TEST(Graphs, ThatCannotBeCapturedGoStepByStep) {
   test::PlanBuilder b = chain(2, 10);
   expectOk(addWaits(b.plan));
-  Outcome inlined, none;
+  Issued inlined, none;
   expectOk(run(b.plan, DeviceKind::sync, true, 6, inlined));
   expectOk(run(b.plan, DeviceKind::fake, false, 6, none));
   EXPECT_TRUE(none.notes.empty());
   for (const char *rule : {"stream.capture:EIO", "stream.capture@n=1:EIO"}) { // of both sections, of one
-    Outcome refused;
+    Issued refused;
     expectOk(setFailpoints(rule));
     expectOk(run(b.plan, DeviceKind::fake, true, 6, refused));
     expectOk(setFailpoints(""));
@@ -181,7 +181,7 @@ TEST(Graphs, FindTheStepThatFails) {
   test::PlanBuilder b = chain(2, 10, "test_fail"); // in step 2, micro-step 1: the first section's third replay
   expectOk(addWaits(b.plan));
   for (bool graphs : {true, false}) {
-    Outcome outcome;
+    Issued outcome;
     Status status = run(b.plan, DeviceKind::fake, graphs, 5, outcome);
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, Code::numeric) << render(status.error());
@@ -193,7 +193,7 @@ TEST(Graphs, FindTheStepThatFails) {
 TEST(Graphs, NoMemoryWhileIssuingEndsTheJob) {
   for (int world : {1, 2})
     for (int64_t step : {1, 2}) { // one by one, captured
-      Outcome outcome;
+      Issued outcome;
       Status status = run(test::tinyPlan(static_cast<uint32_t>(world), 2), DeviceKind::fake, true, 5, outcome, step);
       ASSERT_FALSE(status.ok()) << world << " ranks, step " << step;
       EXPECT_EQ(outcome.notes, std::vector<std::string>{"starved"});

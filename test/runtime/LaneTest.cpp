@@ -74,10 +74,10 @@ Status collectives(Communicator &comm, float *in, float *out, void *work, uint64
 
 constexpr int kRounds = 6;
 constexpr AxisSet kAxes[] = {AxisSet::all(), AxisSet::of(0), AxisSet::of(1)}; // of Mesh::ofNodes
-using Outputs = std::vector<std::vector<float>>;                              // by rank: all rounds
+using Results = std::vector<std::vector<float>>;                              // by rank: all rounds
 
-Outputs onHost(const Mesh &mesh) {
-  Outputs outputs(kWorld);
+Results onHost(const Mesh &mesh) {
+  Results outputs(kWorld);
   Status status = runJob(mesh, [&](Communicator &comm) -> Status {
     std::vector<float> out(3 * kWhole);
     for (int round = 0; round < kRounds; ++round) {
@@ -131,9 +131,9 @@ Status onStream(Communicator &comm, uint64_t seed, Devices &devices, std::vector
 
 TEST(Lane, GivesTheHostsBitsWhateverTheOrder) {
   Mesh mesh = Mesh::ofNodes(kWorld, 2);
-  Outputs expected = onHost(mesh);
+  Results expected = onHost(mesh);
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    Outputs outputs(kWorld);
+    Results outputs(kWorld);
     Devices devices(kWorld);
     Status status = runJob(mesh, [&](Communicator &comm) {
       return onStream(comm, seed * kWorld + uint64_t(comm.rank()), devices, outputs[size_t(comm.rank())]);
@@ -313,10 +313,10 @@ static planpb::Plan planOf(const Mesh &mesh) {
 
 TEST(Links, GiveTheHostsBitsWhateverTheOrder) {
   Mesh mesh = Mesh::ofNodes(kWorld, 2);
-  Outputs expected = onHost(mesh);
+  Results expected = onHost(mesh);
   planpb::Plan plan = planOf(mesh);
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    Outputs outputs(kWorld);
+    Results outputs(kWorld);
     LinksDouble::Job job(kWorld);
     Devices devices(kWorld);
     Status status = runJob(mesh, [&](Communicator &comm) {
@@ -334,11 +334,11 @@ TEST(Links, GiveTheHostsBitsWhateverTheOrder) {
 TEST(Links, MoreStagingIsFewerExchanges) {
   Mesh mesh = Mesh::ofNodes(kWorld, 2);
   planpb::Plan plan = planOf(mesh);
-  Outputs expected = onHost(mesh);
+  Results expected = onHost(mesh);
   constexpr uint64_t kPieces = 9;
   size_t exchanges[2] = {};
   for (bool isAmple : {false, true}) {
-    Outputs outputs(kWorld);
+    Results outputs(kWorld);
     LinksDouble::Job job(kWorld);
     Devices devices(kWorld);
     const uint64_t staged = isAmple ? reduceScatterStaging(kWorld, kPart, sizeof(float), Adders::devices)

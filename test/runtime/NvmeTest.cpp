@@ -1,7 +1,7 @@
 #include "runtime/device/Nvme.h"
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/device/Arena.h"
-#include "test/runtime/AllocationCount.h"
+#include "test/base/AllocationCount.h"
 #include "test/runtime/ExpectOk.h"
 
 #include <chrono>

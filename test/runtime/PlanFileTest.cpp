@@ -1,5 +1,5 @@
 #include "runtime/plan/PlanFile.h"
-#include "runtime/base/File.h"
+#include "base/File.h"
 #include "runtime/plan/Verify.h"
 #include "test/runtime/TestPlan.h"
 

@@ -1,6 +1,6 @@
 // A machine's table of products as a file: what is written is read again; everything else says what it is.
 #include "runtime/exec/ProductFile.h"
-#include "runtime/base/File.h"
+#include "base/File.h"
 #include "runtime/exec/TuneProducts.h"
 #include "runtime/io/OutputFile.h"
 

@@ -1,7 +1,7 @@
 //===- CheckpointDamageTest.cpp - what is damaged is found ----------------------------------------===//
 #include "test/runtime_train/CheckpointFixture.h"
 
-#include "runtime/base/Workers.h"
+#include "base/Workers.h"
 #include "runtime/io/Hash.h"
 #include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"

@@ -3,7 +3,7 @@
 
 #include "test/runtime_train/TrainPlan.h"
 
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/train/Train.h"
 
 #include <algorithm>

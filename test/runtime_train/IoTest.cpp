@@ -1,4 +1,4 @@
-#include "runtime/base/Failpoint.h"
+#include "base/Failpoint.h"
 #include "runtime/io/Npy.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/io/Safetensors.h"

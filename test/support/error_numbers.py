@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each Z-number is one file's and one meaning's, and lies in a range of runtime/base/README.md that is its folder's.
+"""Each Z-number is one file's and one meaning's, and lies in a range of base/README.md that is its folder's.
 
   error_numbers.py SOURCE      the repository; prints how many numbers there are, fails naming those that stand in two files, in
                                one with two messages (of which the literals are compared), or in no range of their folder
@@ -60,12 +60,12 @@ for path, text in texts.items():
                 where[int(given[number])].add(path)
                 messages[int(given[number])].add(literals(given[message]) if message and message < len(given) else "")
 ranges = [(int(low), int(high or low), re.findall("`([^`]+)`", folders))
-          for numbers, folders in ROW.findall((source / "runtime/base/README.md").read_text())
+          for numbers, folders in ROW.findall((source / "base/README.md").read_text())
           for low, high in re.findall(r"(\d+)(?:-(\d+))?", numbers)]
 wrong = [f"Z{number:04} stands in {' and '.join(sorted(files))}" for number, files in sorted(where.items()) if len(files) > 1]
 wrong += [f"Z{number:04} of {min(where[number])} says " + " and ".join(f'"{message}"' for message in sorted(said))
           for number, said in sorted(messages.items()) if len(said) > 1]
-wrong += [f"Z{number:04} of {file} is in no range of its folder in runtime/base/README.md" for number, files in sorted(where.items()) for file in sorted(files)
+wrong += [f"Z{number:04} of {file} is in no range of its folder in base/README.md" for number, files in sorted(where.items()) for file in sorted(files)
           if not any(low <= number <= high and file.startswith(tuple(folders)) for low, high, folders in ranges)]
 print("\n".join([f"{len(where)} numbers", *wrong]))
 sys.exit(bool(wrong))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A folder's rooms only look down: every include goes to the same room or one further down, and no files go in a circle.
 
-  layers.py ROOT FOLDER [--rooms]  (--rooms: circles of files are not looked for)
-                               FOLDER/README.md has the rooms under "## Rooms, from the ground up", one line each:
+  layers.py ROOT FOLDER [--rooms] [ROOM/...]  (--rooms: circles of files are not looked for)
+                               Rooms are named from the ground up, or FOLDER/README.md has them under "## Rooms, from the ground up", one line each:
                                "- `file/`: ..." or "- `Import`: ..." (the files of that stem); fails naming each include that looks up
 """
 import os
@@ -19,10 +19,10 @@ def rooms_of(readme):
     return [re.findall(r"`([^`]+)`", line) for line in lines]
 
 
-def includes_of(folder):
-    """path -> paths that it includes, all relative to the folder; generated files are left out."""
+def includes_of(folder, below):
+    """path -> paths that it includes, those relative to the folder, of what is in `below` of it; generated files are left out."""
     paths = [os.path.relpath(os.path.join(at, f), folder)
-             for at, _, files in os.walk(folder) for f in files if f.endswith((".h", ".cpp"))]
+             for room in below for at, _, files in os.walk(os.path.join(folder, room)) for f in files if f.endswith((".h", ".cpp", ".cu"))]
     found = {}
     for path in sorted(paths):
         text = open(os.path.join(folder, path), encoding="utf-8").read()
@@ -53,11 +53,12 @@ def circle(graph):
 
 
 def main():
-    root, name, *only = sys.argv[1:]
+    root, name, *rest = sys.argv[1:]
     folder = os.path.join(root, name)
-    rank, problems = {}, []
-    rooms = rooms_of(os.path.join(folder, "README.md"))
-    includes = includes_of(folder)
+    rank, problems, named = {}, [], [room for room in rest if room != "--rooms"]
+    rooms = [[room] for room in named] or rooms_of(os.path.join(folder, "README.md"))
+    includes = includes_of(folder, named or [""])
+    prefix = "" if name == "." else name + "/"
 
     def room_of(path):
         stem = path.split("/")[0] + "/" if "/" in path else os.path.splitext(path)[0]
@@ -67,7 +68,7 @@ def main():
         rank[path] = room_of(path)
         if rank[path] is None:
             problems.append(f"{path} is in no room that README.md names")
-    arrows = {path: [i[len(name) + 1:] for i in taken if i.startswith(name + "/") and i[len(name) + 1:] in includes]
+    arrows = {path: [i[len(prefix):] for i in taken if i.startswith(prefix) and i[len(prefix):] in includes]
               for path, taken in includes.items()}
     for path, taken in arrows.items():
         for other in taken:
@@ -77,7 +78,7 @@ def main():
     for path, taken in arrows.items():
         own = os.path.splitext(path)[0]
         units.setdefault(own, set()).update({os.path.splitext(other)[0] for other in taken} - {own})
-    if not problems and "--rooms" not in only and (ring := circle(units)):
+    if not problems and "--rooms" not in rest and (ring := circle(units)):
         problems.append("a circle: " + " -> ".join(ring))
     print(f"{len(includes)} files in {len(rooms)} rooms, {sum(map(len, arrows.values()))} includes, {len(problems)} wrong")
     sys.exit("\n".join(problems) or None)

@@ -1,10 +1,10 @@
 //===- Flags.cpp - the command line of zero-compile ------------------------------------===//
 
 #include "tools/zero-compile/Flags.h"
+#include "base/Suggest.h"
 #include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
-#include "runtime/base/Suggest.h"
 #include "tools/CommandLine.h"
 
 #include <deque>

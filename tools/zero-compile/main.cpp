@@ -1,11 +1,11 @@
 //===- main.cpp - zero-compile -----------------------------------------------------------===//
 
+#include "base/Program.h"
+#include "base/StandardStreams.h"
 #include "compiler/import/base/Errors.h"
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "compiler/pipeline/Explain.h"
-#include "runtime/base/Program.h"
-#include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-compile/Flags.h"
 

@@ -7,7 +7,7 @@
 // Sanitizers need terabytes, and begin in .preinit_array themselves.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <cstdio>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
+#include "base/Limits.h"
 #include "kernels/cpu/fast/Gemm.h"
-#include "runtime/base/Limits.h"
 #include "runtime/cuda/Cuda.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/mpi/Mpi.h"

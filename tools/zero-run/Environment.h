@@ -1,7 +1,7 @@
 //===- Environment.h - which rank the launcher says this process is ------------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 //===- Flags.cpp - the command line of zero-run ------------------------------------------===//
 #include "tools/zero-run/Flags.h"
-#include "runtime/base/Suggest.h"
+#include "base/Suggest.h"
 #include "tools/CommandLine.h"
 #include "tools/zero-run/flags/Command.h"
 

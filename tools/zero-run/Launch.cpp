@@ -1,5 +1,5 @@
-#include "runtime/base/Shell.h"
-#include "runtime/base/Size.h"
+#include "base/Shell.h"
+#include "base/Size.h"
 #include "runtime/launch/Mpirun.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/train/RunFolder.h"

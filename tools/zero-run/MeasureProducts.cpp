@@ -1,5 +1,5 @@
-#include "runtime/base/Names.h"
-#include "runtime/base/Size.h"
+#include "base/Names.h"
+#include "base/Size.h"
 #include "runtime/exec/ProductFile.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/exec/TuneProducts.h"

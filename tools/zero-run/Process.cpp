@@ -1,8 +1,8 @@
 #include "tools/zero-run/Process.h"
 
-#include "runtime/base/CallMemory.h"
-#include "runtime/base/SignalStack.h"
-#include "runtime/base/Status.h"
+#include "base/CallMemory.h"
+#include "base/SignalStack.h"
+#include "base/Status.h"
 #include "runtime/launch/StopSignals.h"
 
 #include <climits>

@@ -1,8 +1,8 @@
 #include "tools/zero-run/Progress.h"
 
-#include "runtime/base/Blocking.h"
-#include "runtime/base/Clock.h"
-#include "runtime/base/Size.h"
+#include "base/Blocking.h"
+#include "base/Clock.h"
+#include "base/Size.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/launch/RankLines.h"
 #include "tools/zero-run/Environment.h"

@@ -1,7 +1,7 @@
 #include "tools/zero-run/Ranks.h"
 
-#include "runtime/base/Limits.h"
-#include "runtime/base/Size.h"
+#include "base/Limits.h"
+#include "base/Size.h"
 #include "runtime/exec/StepKernels.h"
 #include "runtime/launch/RankLines.h"
 #include "runtime/mpi/Mpi.h"

@@ -1,7 +1,7 @@
 //===- main.cpp - zero-run -------------------------------------------------------------------------------===//
-#include "runtime/base/Failpoint.h"
-#include "runtime/base/Program.h"
-#include "runtime/base/StandardStreams.h"
+#include "base/Failpoint.h"
+#include "base/Program.h"
+#include "base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Process.h"

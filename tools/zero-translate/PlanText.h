@@ -1,7 +1,7 @@
 //===- PlanText.h - plan files as text and back ----------------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include <string>
 

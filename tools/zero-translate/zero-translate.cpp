@@ -1,8 +1,8 @@
 //===- zero-translate.cpp - between files and MLIR ------------------------------===//
+#include "base/StandardStreams.h"
 #include "compiler/import/Import.h"
 #include "compiler/import/Options.h"
 #include "dialects/graph/NodeNames.h"
-#include "runtime/base/StandardStreams.h"
 #include "runtime/io/OutputFile.h"
 #include "runtime/io/Outputs.h"
 #include "tools/zero-translate/PlanText.h"

@@ -1,7 +1,7 @@
 //===- Errors.h - numbers of the importer's messages ---------------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 namespace zc::importer {
 

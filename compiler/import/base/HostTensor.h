@@ -1,9 +1,9 @@
 //===- HostTensor.h - small constants, evaluated while importing --------------===//
 #pragma once
 
+#include "base/Tensor.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "runtime/base/Tensor.h"
 
 #include <optional>
 #include <vector>

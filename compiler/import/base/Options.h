@@ -1,8 +1,8 @@
 //===- Options.h - what may be asked of an import ---------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/config/ParamGroups.h"
-#include "runtime/base/Status.h"
 
 #include <map>
 #include <optional>

@@ -1,10 +1,10 @@
 //===- ModelFile.h - an ONNX file, parsed without its weights ------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/import/base/Options.h"
 #include "compiler/import/file/ValueNames.h"
 #include "compiler/import/file/Wire.h"
-#include "runtime/base/Status.h"
 
 #include <map>
 #include <memory>

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/import/base/HostTensor.h"
 #include "dialects/graph/Graph.h"
 #include "mlir/IR/Operation.h"
-#include "runtime/base/Status.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <functional>

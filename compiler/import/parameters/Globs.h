@@ -1,7 +1,7 @@
 //===- Globs.h - names of initializers as a person gives them ---------------------===//
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,8 +1,8 @@
 //===- Inputs.cpp - the inputs of the graph, with sizes -----------------===//
 #include "compiler/import/program/Inputs.h"
+#include "base/Suggest.h"
 #include "compiler/import/base/Errors.h"
 #include "compiler/import/base/Listed.h"
-#include "runtime/base/Suggest.h"
 
 using namespace zc;
 using namespace zc::importer;

@@ -13,7 +13,7 @@
 #include "compiler/import/fold/Constants.h"
 #include "compiler/import/rows/Places.h"
 
-#include "runtime/base/Status.h"
+#include "base/Status.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace zc::importer {

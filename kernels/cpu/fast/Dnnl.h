@@ -1,7 +1,7 @@
 //===- Dnnl.h - what every use of oneDNN needs ---------------------------------===//
 #pragma once
 
-#include "runtime/base/CallMemory.h"
+#include "base/CallMemory.h"
 
 #include <dnnl.hpp>
 #include <omp.h>

@@ -1,5 +1,5 @@
 #include "kernels/cpu/fast/Gemm.h"
-#include "runtime/base/CallMemory.h"
+#include "base/CallMemory.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "kernels/cpu/fast/MatmulDnnl.h"
+#include "base/Failpoint.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Fast.h"
-#include "runtime/base/Failpoint.h"
 
 #include <string>
 

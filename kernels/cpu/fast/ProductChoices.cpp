@@ -1,9 +1,9 @@
 #include "kernels/cpu/fast/ProductChoices.h"
+#include "base/Names.h"
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulTiles.h"
-#include "runtime/base/Names.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/base/Suggest.h"
+#include "base/Suggest.h"
 #include "tools/zero-run/Flags.h"
 
 #include <CLI/CLI.hpp>
@@ -79,7 +79,7 @@ inline CLI::Validator oneOf(const std::vector<std::string> &words) {
           shown + "}"};
 }
 
-/// An option of a word that names a value (runtime/base/Names.h).
+/// An option of a word that names a value (base/Names.h).
 template <typename E, typename To>
 CLI::Option *addNamed(CLI::App &app, const std::string &name, To &to, const std::string &help) {
   const auto names = namesOf(E());

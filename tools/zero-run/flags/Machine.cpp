@@ -1,5 +1,5 @@
 //===- Machine.cpp - flags of commands about this machine ------------------------------===//
-#include "runtime/base/Size.h"
+#include "base/Size.h"
 #include "runtime/plan/Tiers.h"
 #include "tools/zero-run/flags/Command.h"
 
