@@ -86,7 +86,7 @@ def every_python_command():
 
 def failpoints():
     """Every place that a test can make fail is one that a rule may name, and there is no other."""
-    sources = {path: path.read_text() for folder in ("runtime", "kernels", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")}
+    sources = {path: path.read_text() for folder in ("base", "runtime", "kernels", "tools") for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h")}
     table = sources.pop(ROOT / "base/Failpoint.cpp")
     named = set(re.findall(r'"([a-z.]+)"', re.search(r"kSites\[\] = \{(.*?)\};", table, re.S)[1])) - {"nothing"}
     text = "\n".join(sources.values())
@@ -203,7 +203,7 @@ def named_tests():
 
 
 def scripts():
-    """Each script beside a README, and what every other room of the runtime stands on, is named there."""
+    """Each script beside a README, and what every other room stands on, is named there."""
     readmes = {path.parent: path.read_text() for path in tracked() if path.name == "README.md" and path.exists()}
     there = [path for path in tracked() if path.parent in readmes and path.parent != ROOT / "test" and
              (path.suffix in (".py", ".sh") or path.match("base/*.h"))]

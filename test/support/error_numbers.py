@@ -38,7 +38,7 @@ def literals(argument):
     return "".join(piece[0][1:-1] for piece in PIECE.finditer(argument) if piece[0][0] == '"')
 
 
-texts = {path: path.read_text() for folder in ("compiler", "dialects", "kernels", "runtime", "tools")
+texts = {path: path.read_text() for folder in ("base", "compiler", "dialects", "kernels", "runtime", "tools")
          for path in sorted((source / folder).rglob("*")) if path.suffix in (".cpp", ".h")}
 places = collections.defaultdict(set)  # of the number and of the message among a function's arguments; the latter may be another's
 for text in texts.values():
