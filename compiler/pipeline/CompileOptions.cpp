@@ -3,6 +3,7 @@
 #include "compiler/pipeline/CompileOptions.h"
 #include "base/Shell.h"
 #include "base/Suggest.h"
+#include "compiler/config/DeepSpeedConfig.h"
 
 #include <algorithm>
 #include <charconv>
@@ -162,7 +163,9 @@ static ModelPlace placeOfModel(const std::vector<AskedAxis> &mesh) {
   return isInside("local") ? ModelPlace::beforeLocal : ModelPlace::innermost;
 }
 
-Status zc::resolveMesh(CompileOptions &c) {
+/// World size, ranks per node and ranks that share samples, as a mesh with named axes says; nothing where none is asked
+/// for. Errors: usage (other options say other sizes), unsupported (an order of axes that no plan has).
+static Status resolveMesh(CompileOptions &c) {
   if (c.mesh.empty())
     return Status::success();
   std::map<std::string, int64_t> sizes;
@@ -197,6 +200,15 @@ Status zc::resolveMesh(CompileOptions &c) {
   return sizes.count("node") || sizes.count("local")
              ? take("ranks-per-node", shard.ranksPerNode, size("local") * size("model"))
              : Status::success();
+}
+
+Result<std::vector<std::string>> zc::applyConfig(CompileOptions &c, const OptionList &list, const std::string &path) {
+  c.config = path;
+  ZC_RETURN_IF_ERROR(resolveMesh(c));
+  const ShardOptions &shard = c.strategy.shard;
+  if (shard.worldSize % shard.model != 0) // its batch sizes are of so many ranks that have samples of their own
+    ZC_RETURN_IF_ERROR(validate(shard));
+  return applyDeepSpeedConfig(path, list, shard.dataDegree(), c.given, &c.configRows);
 }
 
 Status zc::complete(CompileOptions &c) {

@@ -64,9 +64,9 @@ struct CompileOptions {
 /// Every option by its name.
 OptionList listOptions(CompileOptions &options);
 
-/// World size, ranks per node and ranks that share samples, as a mesh with named axes says; nothing where none is asked
-/// for. Errors: usage (other options say other sizes), unsupported (an order of axes that no plan has).
-Status resolveMesh(CompileOptions &options);
+/// Reads another tool's configuration (compiler/config) into those of `list`, which is the options', that are not
+/// given. Returns notes for people. Errors: usage, unsupported, those of reading the file.
+Result<std::vector<std::string>> applyConfig(CompileOptions &options, const OptionList &list, const std::string &path);
 
 /// Sets what follows from what is given (a forward-only plan evaluates), and checks that all goes together: the one
 /// place of rules over several options. Compiling does it too; doing it again changes nothing. Errors: usage,

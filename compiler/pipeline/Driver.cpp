@@ -181,6 +181,8 @@ Result<CompileResult> zc::listParameters(const CompileOptions &options) {
 Result<CompileResult> zc::explainSharding(const CompileOptions &options) {
   CompileOptions completed = options;
   ZC_RETURN_IF_ERROR(complete(completed));
+  if (completed.strategy.shard.model < 2)
+    return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   Context context;
   return Compilation(context.context, completed).sharding();
 }

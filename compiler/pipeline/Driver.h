@@ -36,7 +36,7 @@ Result<CompileResult> compile(const CompileOptions &options);
 Result<CompileResult> listParameters(const CompileOptions &options);
 
 /// What --tensor-parallel cuts of a model (`shardingTable`, `warnings`), without compiling it: also where that is
-/// nothing.
+/// nothing. Errors: usage, of no ranks that share samples.
 Result<CompileResult> explainSharding(const CompileOptions &options);
 
 /// Whether an MLIR flag is one whose value may be the next word: "--mlir-elide-elementsattrs-if-larger".

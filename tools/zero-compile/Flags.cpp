@@ -2,7 +2,6 @@
 
 #include "tools/zero-compile/Flags.h"
 #include "base/Suggest.h"
-#include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/pipeline/Auto.h"
 #include "compiler/pipeline/Driver.h"
 #include "tools/CommandLine.h"
@@ -186,8 +185,6 @@ Status complete(Flags &flags, const ToolFlags &tool) {
   ZC_RETURN_IF_ERROR(zc::complete(c));
   if (flags.automatic)
     ZC_RETURN_IF_ERROR(takeBudget(c, flags.notes));
-  if (flags.explainSharding && c.strategy.shard.model < 2)
-    return optionError("it explains --tensor-parallel T, of 2 ranks or more", "explain-sharding");
   flags.command = tool.list ? Flags::Command::listParameters : Flags::Command::compile;
   return checkOutcome(flags, tool);
 }
@@ -236,18 +233,12 @@ Result<Flags> parse(std::vector<std::string> arguments) {
   ZC_RETURN_IF_ERROR(checkExtras(app, app.remaining()));
   ZC_RETURN_IF_ERROR(checkValues(app));
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
-  ZC_RETURN_IF_ERROR(resolveMesh(flags.compile)); // a configuration's batch sizes are of so many ranks
   if (!tool.config.empty()) {
-    const ShardOptions &shard = flags.compile.strategy.shard;
-    if (shard.worldSize % shard.model != 0) // what batches are divided by
-      ZC_RETURN_IF_ERROR(validate(shard));
-    Result<std::vector<std::string>> notes =
-        applyDeepSpeedConfig(tool.config, list, shard.dataDegree(), flags.compile.given, &flags.compile.configRows);
+    Result<std::vector<std::string>> notes = applyConfig(flags.compile, list, tool.config);
     if (!notes)
       return notes.error();
     flags.notes = std::move(*notes);
   }
-  flags.compile.config = tool.config;
   ZC_RETURN_IF_ERROR(complete(flags, tool));
   return flags;
 }
