@@ -25,8 +25,9 @@ struct DropoutDraw {
     block.forEach((part.count + 3) / 4, [&](int64_t quad) {
       int64_t first = part.first + quad * 4;
       Words words = randomWords(key, s.part, first);
-      for (int64_t i = 0; i < 4 && first + i < s.n; ++i)
-        fn(first + i, words[i] >= threshold);
+      for (int i = 0; i < 4; ++i) // all four, so that each word has a register
+        if (first + i < s.n)
+          fn(first + i, words[i] >= threshold);
     });
   }
 };

@@ -14,7 +14,10 @@ namespace zc::formula {
 /// Four words; no std::array, whose members a GPU's code cannot call.
 struct Words {
   uint32_t word[4];
-  ZC_HD uint32_t operator[](int64_t i) const { return word[i]; }
+  /// Without an address that is not known when it is compiled, for which a GPU would keep the words in memory.
+  ZC_HD uint32_t operator[](int64_t i) const {
+    return i < 2 ? (i == 0 ? word[0] : word[1]) : (i == 2 ? word[2] : word[3]);
+  }
 };
 
 ZC_HD Words philox(Words counter, uint32_t key0, uint32_t key1) {
@@ -60,14 +63,16 @@ struct NumbersOfPart {
 ZC_HD Words randomWords(const Words &key, const NumbersOfPart &part, int64_t e) {
   if (part.run == 0)
     return randomBlock(key, e / 4);
-  Words result, block;
-  for (int64_t i = 0, known = -1; i < 4; ++i) {
-    int64_t place = part.placeOf(e + i);
+  Words block{};
+  int64_t known = -1;
+  auto wordOf = [&](int64_t i) {
+    const int64_t place = part.placeOf(e + i);
     if (place / 4 != known)
       block = randomBlock(key, known = place / 4);
-    result.word[i] = block[place % 4];
-  }
-  return result;
+    return block[place % 4];
+  };
+  const uint32_t first = wordOf(0), second = wordOf(1), third = wordOf(2), fourth = wordOf(3);
+  return {{first, second, third, fourth}};
 }
 
 /// Below it a word is dropped: word / 2^32 < ratio, in [0, 1]. A word too, but for a ratio of 1.
