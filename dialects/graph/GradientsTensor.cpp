@@ -248,6 +248,17 @@ struct Scatter {
     grads[2] = on.mul(fromUpdates, pick(share));
   }
 
+  /// mul: what the others at its place make of an update. The only one there that is 0 has it from a product without
+  /// it.
+  Value factor(GradientBuilder &on) const {
+    auto all = [&](double x) { return on.expand(on.scalar(x, updates), shapeOf(updates)); };
+    Value isZero = on.make<EqualOp>(updates, all(0)), divisor = on.make<SelectOp>(isZero, all(1), updates);
+    Value zeros = pick(add(on.make<CastOp>(isZero, TypeAttr::get(elementOf(data)))));
+    Value quotient = on.div(pick(on.mul(grad, result)), divisor), others = pick(on.mul(grad, put(data, divisor)));
+    Value isAlone = on.make<AndOp>(isZero, on.make<EqualOp>(zeros, all(1)));
+    return on.make<SelectOp>(isAlone, others, quotient);
+  }
+
   void build(GradientBuilder &on, ArrayRef<bool> wanted, MutableArrayRef<Value> grads) const {
     if (reduction == "min" || reduction == "max")
       return extremum(on, grads);
@@ -255,8 +266,8 @@ struct Scatter {
       grads[0] = grad;
     else if (wanted[0])
       grads[0] = put(grad, reduction == "mul" ? updates : on.expand(on.scalar(0, updates), shapeOf(updates)));
-    if (wanted[2] && reduction == "mul") // not at updates of 0, as in torch
-      grads[2] = on.div(pick(on.mul(grad, result)), updates);
+    if (wanted[2] && reduction == "mul")
+      grads[2] = factor(on);
     else if (wanted[2])
       grads[2] = pick(grad);
   }

@@ -276,6 +276,40 @@ def long_transform(n):
          loss=sum(z.real ** 2 + 2 * z.imag ** 2 for z in spectrum), opset=17, initializers=[ints("signal", [1, n, 1]), numbers("c", [1.0, 2.0])])
 
 
+def long_resampling(n, size, mode, antialias=0):
+    """Whose matrix of weights would be large: against that matrix. The last picture's rows and columns are resampled; `a` of a cubic is -0.75."""
+    reach, stretch = {"linear": 1, "cubic": 2}[mode], min(1, size / n) if antialias else 1
+
+    def weight(distance):
+        t = abs(distance)
+        if mode == "linear":
+            return max(0.0, 1 - t)
+        return (1.25 * t - 2.25) * t * t + 1 if t <= 1 else -0.75 * (((t - 5) * t + 8) * t - 4) if t < 2 else 0.0
+    rows = []  # {element: weight}
+    for i in range(size):
+        at, row = (i + 0.5) * n / size - 0.5, {}
+        around = range(math.floor(at - reach / stretch), math.ceil(at + reach / stretch) + 1)
+        each = {j: weight((j - at) * stretch) for j in around}
+        for j, w in each.items():
+            row[min(max(j, 0), n - 1)] = row.get(min(max(j, 0), n - 1), 0) + w / (sum(each.values()) if antialias else 1)
+        rows.append(row)
+    w = [math.sin(0.7 * j) + (j % 5) / 5 for j in range(n)]
+    y = [sum(w[j] * c for j, c in row.items()) for row in rows]
+    gradient = [0.0] * n
+    for value, row in zip(y, rows):
+        for j, c in row.items():
+            gradient[j] += 2 * value * c
+    step(f"resampling {n} {size} {mode}", [node("Resize", ["h", "", "", "size"], ["z"], "/resize", mode=mode, antialias=antialias), node("Mul", ["z", "z"], ["y"], "/y")],
+         w, gradient, shape=[1, 1, 1, n], loss=sum(v * v for v in y), opset=18, ir=8, initializers=[ints("size", [1, 1, 1, size])], tolerance=1e-5)
+
+
+# One factor of 0 at a place has the product of the others; two have none.
+cases += [(f"products at places, by {kind}", lambda kind=kind, at=at: step(f"products by {kind}", [node(kind, ["data", "at", "h"], ["y"], "/put", reduction="mul")],
+                                                                           [0.0, 4.0, 0.0, 0.0, 0.0, 2.0], [8.0, 0.0, 3.0, 0.0, 0.0, 7.0], loss=14.0, opset=18, ir=8,
+                                                                           initializers=[numbers("data", [2.0, 3.0, 5.0, 7.0]), tensor([6] + at, 7, [0, 0, 1, 2, 2, 3], "at")]))
+          for kind, at in (("ScatterElements", []), ("ScatterND", [1]))]
 cases += [(f"a transform of {n}", lambda n=n: long_transform(n)) for n in (67, 96, 134)]
+cases += [(f"a resampling from {row[0]} to {row[1]}, {row[2]}", lambda row=row: long_resampling(*row))
+          for row in ((256, 512, "linear"), (300, 700, "cubic"), (400, 170, "linear", 1), (65536, 2, "linear", 0))]
 suite.run(cases)
 suite.finish()

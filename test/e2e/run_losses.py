@@ -112,6 +112,13 @@ def refused():
     suite.tool("zero-compile", path, "--dry-run", code=2)  # no loss
 
 
+def of_one_element():
+    """A loss whose dimensions are kept is one where it is named: a sample's logit would look the same."""
+    path = model("kept", node("ReduceSum", ["y"], ["loss"], "/sum", keepdims=1), outputs=[f("loss", 1, 1)])
+    suite.tool("zero-compile", path, "--dry-run", code=2)
+    suite.tool("zero-compile", path, "--loss", "loss", "--dry-run")
+
+
 log_rows = [log_softmax(row) for row in LOGITS]
 sigmoid = lambda v: 1 / (1 + math.exp(-v))  # noqa: E731
 cases = [(spec, lambda s=spec: appended(s)) for spec in APPENDED]
@@ -121,7 +128,7 @@ cases += [
     ("class weights, mean", lambda: weighted("mean", mean(nll(True)))),
     ("class weights, sum", lambda: weighted("sum", sum(v for _, v in nll(True)))),
     ("class weights, none", lambda: weighted("none", sum(v for _, v in nll(True)))),
-    ("refused", refused),
+    ("refused", refused), ("a loss of one element", of_one_element),
 ]
 suite.run(cases)
 suite.finish()

@@ -7,6 +7,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
 from e2e import ROOT, Case, Suite, close, write_safetensors  # noqa: E402
 from model import linear, node, weight  # noqa: E402
+from onnx_write import FLOAT, tensor  # noqa: E402
 
 suite = Suite(__doc__)
 # Not to be imported, or (folded batch norms under the names of the weights) not to be trained as exports.json says.
@@ -173,7 +174,19 @@ def without_elements():
             raise Case(f"{world} ranks: losses {losses}")
 
 
-cases = [("parameters without elements", without_elements), ("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("overlapping bytes", overlapping), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
+def scalar():
+    """A float scalar is a constant of the graph, unless its name says that it trains."""
+    path = suite.dir / "scalar.onnx"
+    path.write_bytes(linear(nodes=[node("MatMul", ["x", "w"], ["y"], "/mm"), node("Mul", ["y", "scale"], ["z"], "/scaled"),
+                                   node("ReduceMean", ["z"], ["loss"], "/mean", keepdims=0)], initializers=[weight("w", 4, 3), tensor([], FLOAT, [0.5], "scale")]))
+    for flags, wanted in (((), {"w"}), (("--trainable", "+scale"), {"w", "scale"}), (("--trainable", "scale"), {"scale"})):
+        rows, _ = listing(path, *flags)
+        if {name for name, row in rows.items() if row[0] == "trainable"} != wanted:
+            raise Case(f"{flags}: {rows}")
+    suite.tool("zero-compile", path, "--list-parameters", "--trainable", "+s*", code=2)
+
+
+cases = [("a scalar by its name", scalar), ("parameters without elements", without_elements), ("names that plans have", names_of_plans), ("a flag, refused without sizes", refused_without_sizes), ("lost ties", lost_ties), ("overlapping bytes", overlapping), ("invented ties", invented_ties), ("lost parameters", lost_parameters), ("repaired gpt2", repaired), ("changed weights", changed_weights),
          ("refused ties", refused)]
 for file in sorted(suite.models.glob("*/exports.json")):
     for export, facts in json.loads(file.read_text())["exports"].items():

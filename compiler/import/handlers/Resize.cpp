@@ -2,7 +2,8 @@
 //
 // All modes of ONNX Resize are linear and go axis by axis: each element of the result is a weighted sum of a few of the
 // input's. Where every sum is a single element (nearest), elements are picked; else the axis is multiplied by the
-// matrix of the weights. Both have gradients. Coordinates and weights: ONNX Resize-19, and its reference evaluator.
+// matrix of the weights or, where that would be large, the first element of each sum is picked and weighted, then the
+// second, and so on. All have gradients. Coordinates and weights: ONNX Resize-19, and its reference evaluator.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Handlers.h"
@@ -20,8 +21,10 @@ namespace {
 using Dims = llvm::SmallVector<int64_t>;
 using Reals = llvm::SmallVector<double>;
 
-/// Elements of the largest matrix of weights.
+/// Weights of an axis that are computed, or elements of it that are picked.
 constexpr int64_t kMostWeights = int64_t(1) << 22;
+/// Elements of a sum where each stands for a picked tensor.
+constexpr int64_t kMostTaps = 256;
 
 /// How one axis is resampled.
 struct Axis {
@@ -68,6 +71,10 @@ double cubicWeight(double a, double distance) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
+/// Elements before and behind, where the axis grows; smoothing widens the filter as far as it shrinks.
+double reachOf(const Resampling &how) { return how.mode == "linear" ? 1 : 2; }
+double stretchOf(const Resampling &how, const Axis &axis) { return how.antialias ? std::min(axis.scale, 1.0) : 1; }
+
 /// Weights of the elements around `x`, which is in (base, base + 1].
 Taps tapsAt(const Resampling &how, const Axis &axis, double x) {
   double base = std::ceil(x) - 1, ratio = x - base;
@@ -78,8 +85,7 @@ Taps tapsAt(const Resampling &how, const Axis &axis, double x) {
                                                    : ratio == 1;
     return {static_cast<int64_t>(base) + up, {1}};
   }
-  // Smoothing widens the filter as far as the axis shrinks.
-  double reach = how.mode == "linear" ? 1 : 2, stretch = how.antialias ? std::min(axis.scale, 1.0) : 1;
+  const double reach = reachOf(how), stretch = stretchOf(how, axis);
   int64_t start = static_cast<int64_t>(std::floor(-reach / stretch)) + 1, end = 2 - start;
   Taps taps{static_cast<int64_t>(base) + start, {}};
   double sum = 0;
@@ -127,6 +133,10 @@ Dims withDim(llvm::ArrayRef<int64_t> dims, int64_t d, int64_t size) {
   return result;
 }
 
+std::string lengthsOf(int64_t in, int64_t out) {
+  return "from " + std::to_string(in) + " to " + std::to_string(out) + " elements along an axis";
+}
+
 /// Elements of axis `d` picked by index; each repeated equally often is an expansion.
 Value pick(Node &node, Value x, int64_t d, llvm::ArrayRef<int64_t> sources) {
   int64_t in = dimsOf(x)[d], out = sources.size(), times = out / in;
@@ -134,6 +144,10 @@ Value pick(Node &node, Value x, int64_t d, llvm::ArrayRef<int64_t> sources) {
   bool repeats = out % in == 0;
   for (int64_t i = 0; i < out && repeats; ++i)
     repeats = sources[i] == i / times;
+  if (!repeats && out > node.options().limits.foldedElements) {
+    node.unsupported(lengthsOf(in, out));
+    return {};
+  }
   if (!repeats)
     return node.make<GatherOp>({x, node.constant(HostTensor::ofInts(sources))}, node.attrs().integer("axis", d));
   Dims three = threeAxes(dimsOf(x), d);
@@ -141,8 +155,38 @@ Value pick(Node &node, Value x, int64_t d, llvm::ArrayRef<int64_t> sources) {
   return node.reshape(node.expand(apart, {three[0] * in, times, three[2]}), shape);
 }
 
+/// The sum over k of each row's k-th element times its weight.
+Value addTaps(Node &node, Value x, int64_t d, llvm::ArrayRef<Taps> rows) {
+  const int64_t in = dimsOf(x)[d], out = rows.size();
+  size_t most = 0;
+  for (const Taps &taps : rows)
+    most = std::max(most, taps.weights.size());
+  if (most > kMostTaps) {
+    node.unsupported(lengthsOf(in, out) + ", of which each is a sum of " + std::to_string(most));
+    return {};
+  }
+  Value sum;
+  for (size_t k = 0; k < most && !node.failed(); ++k) {
+    HostTensor weights;
+    weights.dtype = *dtypeOf(elementOf(x));
+    weights.dims = Dims(rankOf(x) - d, 1);
+    weights.dims[0] = out;
+    weights.allocate();
+    Dims sources;
+    for (auto [i, taps] : llvm::enumerate(rows)) {
+      sources.push_back(std::min(taps.first + static_cast<int64_t>(k), in - 1));
+      weights.floats[i] = k < taps.weights.size() ? roundTo(weights.dtype, taps.weights[k]) : 0;
+    }
+    Value part = node.make<MulOp>({pick(node, x, d, sources), node.constant(weights)});
+    sum = sum && part ? node.make<AddOp>({sum, part}) : part;
+  }
+  return sum;
+}
+
 Value multiply(Node &node, Value x, int64_t d, llvm::ArrayRef<Taps> rows) {
   int64_t in = dimsOf(x)[d], out = rows.size();
+  if (in > node.options().limits.foldedElements / out)
+    return addTaps(node, x, d, rows);
   HostTensor matrix;
   matrix.dtype = *dtypeOf(elementOf(x));
   matrix.dims = {out, in};
@@ -179,13 +223,14 @@ Value resizeAxis(Node &node, Value x, int64_t d, const Axis &axis, const Resampl
     outside.push_back(how.coordinates == "tf_crop_and_resize" && (at < 0 || at > last));
     // Beyond a border everything is the border's element; no number here is too large for an integer.
     at = std::clamp(at, -4.0 - 2 / axis.scale, last + 4 + 2 / axis.scale);
-    rows.push_back(clipped(tapsAt(how, axis, at), how, axis.in));
-    const Taps &taps = rows.back();
+    Taps taps = clipped(tapsAt(how, axis, at), how, axis.in);
     auto one = llvm::find(taps.weights, 1.0);
     single &=
         one != taps.weights.end() && llvm::count(taps.weights, 0.0) + 1 == static_cast<int64_t>(taps.weights.size());
     sources.push_back(taps.first + (one - taps.weights.begin()));
     same &= single && sources.back() == i;
+    if (how.mode != "nearest") // which has one each
+      rows.push_back(std::move(taps));
   }
   if (!same)
     x = single ? pick(node, x, d, sources) : multiply(node, x, d, rows);
@@ -281,10 +326,11 @@ void resizeAll(Node &node, const Resampling &how, llvm::ArrayRef<int64_t> axes, 
     if (axis.scale == 1 && axis.in == axis.out && !llvm::StringRef(how.coordinates).starts_with("tf_"))
       continue;
     // Before anything is computed of the axis: a window may be as long as it.
-    if (axis.out > node.options().limits.foldedElements ||
-        (how.mode != "nearest" && axis.out > 0 && axis.in > kMostWeights / axis.out))
-      return node.unsupported("from " + std::to_string(axis.in) + " to " + std::to_string(axis.out) +
-                              " elements along an axis");
+    const bool isNearest = how.mode == "nearest";
+    const double weights = isNearest ? 1 : 2 * reachOf(how) / stretchOf(how, axis) + 2;
+    if ((!isNearest && axis.out > node.options().limits.foldedElements) ||
+        static_cast<double>(axis.out) * weights > static_cast<double>(kMostWeights))
+      return node.unsupported(lengthsOf(axis.in, axis.out));
     if (axis.in == 0 && axis.out != 0)
       return node.invalid("cannot resize a dimension of 0 to " + std::to_string(axis.out));
     if (axis.out == 0)

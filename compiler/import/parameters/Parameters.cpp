@@ -43,7 +43,10 @@ bool Parameters::isConstant(const onnxpb::Tensor &tensor) const {
     return true;
   if (origin.kind == OriginKind::parameter || (origin.kind == OriginKind::named && !isNamedLikeBuffer(tensor.name())))
     return false; // a scalar may be one: a learned temperature
-  return tensor.dims_size() == 0;
+  auto isNamed = [&](const Selection &each) {
+    return each.kind != Selection::Kind::frozen && each.glob == tensor.name();
+  };
+  return tensor.dims_size() == 0 && llvm::none_of(options.selections, isNamed);
 }
 
 bool Parameters::isParameter(const onnxpb::Tensor &constant) const { return inNodes && mayTrain(constant); }

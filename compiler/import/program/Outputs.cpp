@@ -16,9 +16,10 @@ using namespace zc;
 using namespace zc::importer;
 using namespace mlir;
 
-static bool isFloatScalar(Value value) {
+/// A number that may be the loss; of one that nobody named a vector at most: a single sample's logit is no loss.
+static bool isFloatScalar(Value value, bool isNamed) {
   auto type = cast<RankedTensorType>(value.getType());
-  return isa<FloatType>(type.getElementType()) && type.getNumElements() == 1 && type.getRank() <= 1;
+  return isa<FloatType>(type.getElementType()) && type.getNumElements() == 1 && (isNamed || type.getRank() <= 1);
 }
 
 /// Of a forward-only graph's outputs.
@@ -39,7 +40,7 @@ Result<int> Importer::chooseLoss() {
     if (!bound.ok())
       return bound.error();
     all.push_back(name);
-    if (bound->isSequence || bound->isEmpty || !isFloatScalar(bound->value))
+    if (bound->isSequence || bound->isEmpty || !isFloatScalar(bound->value, !options.loss.empty()))
       continue;
     if (name == (options.loss.empty() ? "loss" : options.loss))
       return i;
