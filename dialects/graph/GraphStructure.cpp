@@ -1,4 +1,5 @@
 //===- GraphStructure.cpp - parameters, programs and their users -------------===//
+#include "dialects/graph/ConstantLimit.h"
 #include "dialects/graph/Infer.h"
 #include "dialects/graph/ModuleAttrs.h"
 
@@ -192,7 +193,8 @@ LogicalResult ConstantOp::verify() {
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
   if (!dense)
     return emitOpError("[constant_c2] value is not dense");
-  if (!dense.isSplat() && dense.getNumElements() > 65536)
-    return emitOpError("[constant_c3] has ") << dense.getNumElements() << " elements that differ, more than 65536";
+  if (!dense.isSplat() && dense.getNumElements() > kMostConstantElements)
+    return emitOpError("[constant_c3] has ")
+           << dense.getNumElements() << " elements that differ, more than " << kMostConstantElements;
   return success();
 }

@@ -210,7 +210,7 @@ def Graph_UpdateOp : Graph_Op<"update", [DeclareOpInterfaceMethods<SymbolUserOpI
 def Graph_ConstantOp : Graph_Op<"constant", [Pure, ConstantLike, InferTypeOpAdaptor, Graph_Kernel, Graph_FreeToRecompute]> {
   let summary = "a small constant or a splat of any size";
   let description = [{
-    A ranked tensor (`constant_c1`), dense (`constant_c2`); at most 65,536 elements that differ (`constant_c3`): larger
+    A ranked tensor (`constant_c1`), dense (`constant_c2`); at most 4,194,304 elements that differ (`constant_c3`, ConstantLimit.h): larger
     ones stay in the model file as buffers.
 
     ```mlir

@@ -1,6 +1,7 @@
 //===- Options.cpp - what may be asked of an import -------------------------===//
 #include "compiler/import/base/Options.h"
 #include "compiler/import/base/Errors.h"
+#include "dialects/graph/ConstantLimit.h"
 
 #include <charconv>
 
@@ -29,8 +30,14 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
   }
   for (const Named &entry : table) {
     names += std::string(", ") + entry.name;
-    if (entry.name == name && value >= 0)
+    if (entry.name == name && value >= 0) {
+      if (entry.limit == &ImportLimits::foldedElements && value > graph::kMostConstantElements)
+        return makeError(Code::usage, badLimit,
+                         "'" + text + "' is more than " + std::to_string(graph::kMostConstantElements) +
+                             ", the most elements of a constant",
+                         "--limit");
       return limits.*entry.limit = value, Status();
+    }
   }
   if (name == "model-bytes" && value >= 0)
     return limits.modelBytes = static_cast<uint64_t>(value), Status();

@@ -375,6 +375,12 @@ llvm::SmallVector<Value> Node::makeAll(llvm::StringRef op, ValueRange operands, 
 }
 
 Value Node::constant(const HostTensor &tensor) {
+  if (tensor.stored() > context.options.limits.foldedElements) {
+    unsupported("with this one, a table of " + std::to_string(tensor.stored()) +
+                    " elements would be made when compiling",
+                "--limit folded-elements=N allows more");
+    return {};
+  }
   if (context.maySpend(tensor.stored()))
     return context.makeConstant(tensor, loc);
   unsupported("with this one, tables made when compiling have more than " +
