@@ -299,6 +299,15 @@ def looked_up(h, given):
     return (h * rows.mean(1, keepdim=True)).square().mean()
 
 
+def without_rows(*rows):
+    """Of these a table's look-ups leave out the gradient, each its own; and one in what is computed of it."""
+    def of(h, given):
+        centres, places = given["model"].centres, given["word"] % 5
+        found = sum((1 + k) * functional.embedding(places, centres, row).sin().mean(1, keepdim=True) for k, row in enumerate(rows))
+        return (h * found).square().mean() + functional.embedding(places, centres.exp(), padding_idx=2).mean()
+    return of
+
+
 def without_statistics(h, given):
     return functional.batch_norm(h, None, None, h[0, :, 0] + 1, given["model"].centres[0, :3], training=True).pow(3).mean()
 
@@ -425,7 +434,7 @@ FUNCTIONS = {
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows, "norms without means": without_means,
     "composed": composed, "rejoined": rejoined, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
-    "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "batch norm without statistics": without_statistics,
+    "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "padding_idx": without_rows(1), "several padding_idx": without_rows(-1, None, 3),  "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},
 }

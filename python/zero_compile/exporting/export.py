@@ -15,7 +15,7 @@ import warnings
 
 from .. import adapters, outputs, programs, record, supervised
 from ..errors import BAD_INPUT, IO, OVER_BUDGET, PACKAGE, UNSUPPORTED, USAGE, ZeroError, need, wants_memory
-from ..rewriting import derivatives, draws, rewrite, scattering
+from ..rewriting import derivatives, draws, rewrite, scattering, tables
 from . import check as checking, functions, graph, refusals, state, steps, whole
 
 EXTERNAL = 1_500_000_000  # bytes of initializers beyond which they lie in a file of their own; protobuf ends at 2 GiB
@@ -55,7 +55,7 @@ class Export:
         refusals.refuse(model)
         if sparse := [name for name, module in model.named_modules() if getattr(module, "sparse", None) is True]:
             notes(f"sparse gradients of {', '.join(map(repr, sparse[:8]))} are whole ones here: an optimizer moves each row in each step, as it does without sparse=True")
-        drawn, self.functions, takes = try_out(self.wrapper, batch, notes)
+        drawn, self.functions, takes, self.looked = try_out(self.wrapper, batch, notes)
         self.drawn, self.takes_gradients = [] if getattr(loss, "is_fixed", False) else drawn, bool(takes)
         if self.drawn:
             notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
@@ -94,7 +94,7 @@ class Export:
         other = next(other for other in EXPORTERS if other != name)
         with supervised.stage(UNSUPPORTED, f"the exporter {name}", f"--exporter {other} (exporter={other!r}) is another one"), functions.traced(self.functions), \
                 whole.kept(self.model, self.loss) if keeps else contextlib.nullcontext():
-            return trace(name, self.wrapper, self.traced, self.fixed_batch, self.fixed, self.takes_gradients)
+            return trace(name, self.wrapper, self.traced, self.fixed_batch, self.fixed, self.looked, self.takes_gradients)
 
     def write(self, name, keeps, proto):
         """The record, of what was traced, as it is in `path` then. Errors: it does not train as torch does."""
@@ -120,7 +120,7 @@ class Export:
 
     def finish(self, name, proto):
         """The record, which `proto` has then, beside the model's own names, state and derivatives."""
-        details = graph.adopt(proto, self.model, steps.INNER + ".", lambda: steps.reached(self.wrapper, self.batch))
+        details = graph.adopt(proto, self.model, steps.INNER + ".", lambda: steps.reached(self.wrapper, self.batch), self.looked)
         self.wrapper.state.write(proto, self.model)
         derivatives.write(proto)
         details |= {"exporter": f"{name}, torch {need('torch', 'exporting').__version__}", "class": type(self.model).__name__, "task": self.task,
@@ -222,18 +222,18 @@ def training(model, notes):
 
 def try_out(wrapper, batch, notes):
     """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, which functions of its own
-    multiply gradients, and where it takes a gradient itself; its state is then the wrapper's."""
-    said, drawn, own, takes = [], [], set(), []
+    multiply gradients, where it takes a gradient itself, and in what it looks rows up; its state is then the wrapper's."""
+    said, drawn, own, takes, looked = [], [], set(), [], {}
 
     @contextlib.contextmanager
-    def watching():
-        nonlocal drawn, own, takes
-        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes:
+    def watching(model):
+        nonlocal drawn, own, takes, looked
+        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes, tables.watched(need("torch", "exporting"), model) as looked:
             yield takes
 
     with quiet():
         try:
-            wrapper.state = state.found(wrapper, batch, watching())
+            wrapper.state = state.found(wrapper, batch, watching)
             if not wrapper.state.refused:
                 state.repeats(wrapper, batch, said.append)
         except ZeroError:
@@ -244,7 +244,7 @@ def try_out(wrapper, batch, notes):
     for text in said:
         notes(text)
     wrapper.state.tell(steps.inner(wrapper), notes)
-    return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes))
+    return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes)), looked
 
 
 def drops_paths(model):
@@ -321,13 +321,14 @@ def size(module):
     return sum(p.numel() * p.element_size() for p in module.parameters())
 
 
-def trace(exporter, wrapper, batch, fixed_batch, fixed, takes_gradients=False):
+def trace(exporter, wrapper, batch, fixed_batch, fixed, looked, takes_gradients=False):
     """onnx.ModelProto; into `fixed`, where Python took a value from a tensor, "file:line", and whether by int() or len(). Tracing is a forward pass, which moves running statistics: it is done on the model, and undone."""
     torch, onnx, model = need("torch", "exporting"), need("onnx", "exporting"), steps.inner(wrapper)
     with supervised.scratch("zero-export-") as folder:
         file = os.path.join(folder, "traced.onnx")
         try:
-            with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), rewrite.traced(takes_gradients, len(batch)):
+            with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), \
+                    rewrite.traced(model, tables.without_gradient(looked), takes_gradients, len(batch)):
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed |= {f"{w.filename}:{w.lineno}": bool(re.search(r"\b(int|len)\(", linecache.getline(w.filename, w.lineno))) for w in said

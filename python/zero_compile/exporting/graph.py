@@ -2,6 +2,7 @@
 
 What the exporters do to names and parameters is in docs/onnx.md, "What exporters write"."""
 from ..errors import UNSUPPORTED, ZeroError, need
+from ..rewriting import tables
 from . import steps
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"  # zero-compile trains PARAMETER and nothing else
@@ -20,9 +21,9 @@ def tie_groups(model):
     return groups
 
 
-def adopt(proto, model, prefix, with_gradient):
+def adopt(proto, model, prefix, with_gradient, looked):
     """Renames and ties the initializers of onnx.ModelProto `proto`, exported from a wrapper that holds `model` under `prefix`;
-    returns what the record says of parameters. `with_gradient()`: the names of parameters that torch's backward reaches."""
+    returns what the record says of parameters. `with_gradient()`: the names of parameters that torch's backward reaches; `looked`: of tables.watched."""
     graph = proto.graph
     present = {tensor.name for tensor in graph.initializer}
     groups, parameters, renamed, unused = tie_groups(model), dict(model.named_parameters()), {}, []
@@ -58,7 +59,7 @@ def adopt(proto, model, prefix, with_gradient):
     return {"frozen": [n for n in groups if not parameters[n].requires_grad], "unused": unused,
             "tied": {other: first for first, others in groups.items() for other in others},
             "constants": constants(graph, present - set(kinds) - (buffers & set(model.state_dict()))),
-            "padding_idx": paddings(model, groups, present)}
+            "padding_idx": paddings(model, looked, present)}
 
 
 def assign(proto, states):
@@ -207,15 +208,10 @@ def constants(graph, initializers):
     return sorted(initializers.union(tables))
 
 
-def paddings(model, groups, present):
-    """{embedding: row without a gradient}; None where there is none but a row of zeros might look like it."""
-    torch = need("torch", "exporting")
-    first = {name: f for f, others in groups.items() for name in [f, *others]}
-    result = {}
-    for name, module in model.named_modules():
-        if isinstance(module, torch.nn.Embedding):
-            owner = first.get(f"{name}.weight" if name else "weight")
-            looks_like_one = module.padding_idx is None and bool((module.weight == 0).all(1).any())
-            if owner in present and result.get(owner) is None and (module.padding_idx is not None or looks_like_one):
-                result[owner] = module.padding_idx
-    return result
+def paddings(model, looked, present):
+    """{table: row without a gradient}; None where there is none for all that looks rows up, but a row of zeros might look like it."""
+    def looks_like_one(table):
+        return table.dim() > 1 and bool((table == 0).flatten(1).all(1).any())
+
+    rows = tables.without_gradient(looked)
+    return {name: rows.get(name) for name, p in model.named_parameters() if name in looked and name in present and (name in rows or looks_like_one(p))}

@@ -102,11 +102,11 @@ def put(model, name, value):
 
 
 def found(wrapper, batch, watching):
-    """The State of the wrapper's model, by two forward passes of copies, the first in the context `watching`, which gives the places where it takes gradients
-    itself."""
+    """The State of the wrapper's model, by two forward passes of copies, the first in a context, `watching` of the copy's model, which gives the places where it
+    takes gradients itself."""
     twin, model = steps.duplicate(wrapper), steps.inner(wrapper)
     versions = {id(value): (value, value._version) for value in tensors(steps.inner(twin)).values()}  # held, so that no other gets its id
-    with watching as takes:
+    with watching(steps.inner(twin)) as takes:
         twin(*batch.values())
     after, takes = tensors(steps.inner(twin)), bool(takes)
     written = [name for name, value in carriable(model, takes).items() if name in after and is_written(value, after[name], versions)]

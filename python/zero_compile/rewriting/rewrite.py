@@ -7,21 +7,21 @@ import sys
 import warnings
 
 from ..errors import PACKAGE, need
-from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, tracing, truths, writing
+from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, tables, tracing, truths, writing
 from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
 
 @contextlib.contextmanager
-def traced(takes_gradients=False, inputs=0):
-    """A context to trace a model in, of a batch of so many `inputs`, whose loss takes gradients itself or not."""
+def traced(model, rows, takes_gradients=False, inputs=0):
+    """A context to trace `model` in, of a batch of so many `inputs`, whose loss takes gradients itself or not. `rows`: tables.without_gradient."""
     torch = need("torch", "exporting")
     distribution = torch.distributions.Distribution
     validates = distribution._validate_args
     distribution.set_default_validate_args(False)  # they look at the data, which is not there
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
-        answers = answering(torch, takes_gradients, inputs)  # of the functions that the model's files have by name
+        answers = answering(torch, model, rows, takes_gradients, inputs)  # of the functions that the model's files have by name
         with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answers:
             yield
     finally:
@@ -113,7 +113,7 @@ def attention(torch):
     return scaled_dot_product_attention
 
 
-def answering(torch, takes_gradients, inputs):
+def answering(torch, model, rows, takes_gradients, inputs):
     """A mode in which what stands for a function is called in its place, and in which results that the model's torch.no_grad keeps without a
     gradient are detached: exporters keep a detach, and not the mode."""
     from torch.overrides import TorchFunctionMode
@@ -121,7 +121,7 @@ def answering(torch, takes_gradients, inputs):
     picked, parts = scattering.Picked(torch), rejoining.Parts(torch)
     for room in (truths, composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special, spectra):
         answers |= room.stand_ins(torch)
-    answers |= scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
+    answers |= tables.stand_ins(torch, model, rows) | scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     tensor = torch.Tensor
@@ -286,14 +286,6 @@ def stand_ins(torch):
         scaled = input * beta
         return torch.where(scaled > threshold, input, functional.softplus(scaled.clamp(max=threshold)) / beta)
 
-    def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-        """Each row's gradient by how often it is looked up."""
-        if not scale_grad_by_freq:
-            return NotImplemented
-        rows, places = functional.embedding(input, weight, padding_idx), input.flatten()
-        often = torch.zeros(weight.shape[0]).scatter_add(0, places, torch.ones_like(places, dtype=torch.float32))[input].unsqueeze(-1)
-        return rows.detach() + (rows - rows.detach()) / often
-
     def one_a_channel(input):
         ones = torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1])
         return ones.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
@@ -332,7 +324,7 @@ def stand_ins(torch):
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, torch.floor_divide: floor_divide,
             tensor.floor_divide: floor_divide, tensor.__floordiv__: floor_divide, tensor.__rshift__: right_shift, torch.bitwise_right_shift: right_shift,
             functional.softplus: softplus, tensor.fill_diagonal_: fill_diagonal_,
-            functional.embedding: embedding, functional.dropout1d: of_channels((3,)),
+            functional.dropout1d: of_channels((3,)),
             functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),
             tensor.data.__get__: lambda x: x.detach(),
