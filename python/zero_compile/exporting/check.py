@@ -81,24 +81,6 @@ def rate_for(gradients):
     return 2.0 ** min(60, 20 - math.frexp(whole)[1]) if 0 < whole < math.inf else 1.0
 
 
-def towards(batch, low):
-    """Other data of the same kind: floats squeezed to half their range, towards its lower end or its upper, and of integers that are more
-    than a flag the largest lowered to the next, or the smallest raised; then the rows moved on by one. What held of the batch, as boxes that
-    have an area and lengths that fit, holds of it."""
-    torch = need("torch", "exporting")
-
-    def moved(value):
-        distinct = value.unique()
-        if value.dtype == torch.bool or len(distinct) < 3:
-            return value
-        if value.is_floating_point() and not torch.equal(value, value.round()):
-            end = distinct[0] if low else distinct[-1]
-            return end + (value - end) / 2
-        return torch.where(value == distinct[-1], distinct[-2], value) if low else torch.where(value == distinct[0], distinct[1], value)
-
-    return {name: moved(value).roll(1, 0) for name, value in batch.items()}
-
-
 def flipped(batch):
     """Batches whose flags, tensors of two values at most, are others: in each row the last one (a mask's padding, where there was none), and all of them set.
     An `if` on all or any of them goes the other way there."""

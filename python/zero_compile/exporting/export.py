@@ -60,7 +60,7 @@ class Export:
         if self.drawn:
             notes(f"drawn anew by each step of a training: {', '.join(drawn[:8])}")
         # An own model is traced with other data than it is compared on: what Python computes from the data is found by it.
-        low = checking.towards(batch, True) if check and task is None else batch
+        low = steps.towards(batch, True) if check and task is None else batch
         self.traced = low if low is not batch and checking.computes(self.wrapper, low) else batch
         # With int() and len() of tensors kept as tensors, or without; the former is put before an exporter's other ones once it is wanted.
         self.attempts = [(name, False) for name in EXPORTERS if exporter == name or exporter is None and not (takes and name == "dynamo")]
@@ -158,7 +158,7 @@ def compare(model, wrapper, batch, file, loss, exporter, task, notes, fixed_batc
     elif draws_numbers:
         other(model, "with fixed numbers in the place of drawn ones", draws.fixed(loss))
     else:
-        notes(checking.compare(wrapper, file, batch, None if fixed_batch else check_batch(batch), checking.towards(batch, False) if task is None else None))
+        notes(checking.compare(wrapper, file, batch, None if fixed_batch else check_batch(batch), steps.towards(batch, False) if task is None else None))
 
 
 def check_batch(batch, fixed_batch=False):

@@ -237,7 +237,7 @@ def step_from(twin, carried, origin, batch):
 
 
 def has_seen_others(twin, batch):
-    """Passes of the batch's rows in another order, floats nearer to their least or largest, with other weights each time. False: not all of them can be made."""
+    """Passes of other data, with other weights each time. False: not all of them can be made."""
     torch = need("torch", "exporting")
     try:
         for k in range(1, PASSES + 1):
@@ -245,18 +245,10 @@ def has_seen_others(twin, batch):
                 for p in steps.inner(twin).parameters():
                     p.mul_(1 + OTHER * k)
             with draws.the_same():
-                twin(*(other_rows(value, k) for value in batch.values()))
+                twin(*steps.towards(batch, k % 2 == 0, 1 - 5 * OTHER * k, k).values())
     except Exception:  # whatever a model says of such weights
         return False
     return True
-
-
-def other_rows(value, k):
-    value = value.roll(k, 0)
-    if not value.is_floating_point() or not value.numel():
-        return value
-    end = value.amax() if k % 2 else value.amin()
-    return end + (value - end) * (1 - 5 * OTHER * k)
 
 
 def difference_of(one, other):

@@ -88,6 +88,24 @@ def reached(wrapper, batch):
     return {name for name, p in inner(twin).named_parameters() if p.grad is not None}
 
 
+def towards(batch, low, share=0.5, rows=1):
+    """Other data of the same kind: floats squeezed to that share of their range, towards its lower end or its upper, and of integers that are more
+    than a flag the largest lowered to the next, or the smallest raised; then the rows moved on. What held of the batch, as boxes that
+    have an area and lengths that fit, holds of it."""
+    torch = need("torch", "exporting")
+
+    def moved(value):
+        distinct = value.unique()
+        if value.dtype == torch.bool or len(distinct) < 3:
+            return value
+        if value.is_floating_point() and not torch.equal(value, value.round()):
+            end = distinct[0] if low else distinct[-1]
+            return end + (value - end) * share
+        return torch.where(value == distinct[-1], distinct[-2], value) if low else torch.where(value == distinct[0], distinct[1], value)
+
+    return {name: moved(value).roll(rows, 0) for name, value in batch.items()}
+
+
 def norm(arrays):
     return sum(float((a * a).sum()) for a in arrays) ** 0.5
 
