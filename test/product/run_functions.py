@@ -92,6 +92,38 @@ def aligned(h, given):
     return of_picked + sum(loss(given["word"], given["size"], how) for how in ("mean", "sum"))
 
 
+def of_nothing(h, given):
+    """Deviations of what is constant, likenesses and distances of what is 0, norms that are raised."""
+    some = (given["labels"] > 3)[:, None, None]
+    constant, zero = torch.where(some, h, torch.full_like(h, 0.1)), torch.where(some, h, torch.zeros_like(h))
+    deviations = constant.std(-1).sum() + torch.std(constant, (1, 2), unbiased=False).mean() + sum(x.square().mean() for x in torch.std_mean(constant, 1, keepdim=True)) + h.std()
+    likenesses = functional.cosine_similarity(zero, h.sin().flip(1), -1).mean() + functional.cosine_similarity(h, h.detach().cos(), dim=1, eps=2.0).square().mean()
+    likenesses = likenesses + functional.cosine_embedding_loss(h[:, 0], zero[:, 1], given["labels"] % 2 * 2 - 1, margin=0.1)
+    far = functional.pairwise_distance(zero[:, 0], zero[:, 1].detach()) + functional.pairwise_distance(h[:, 1], zero[:, 2], p=1, keepdim=True).squeeze(1)
+    return deviations + likenesses + far.mean()
+
+
+def resampled(h, given):
+    """Where corners stay by scales whose sizes are rounded off, too; windows of unequal size, the nearest, and without aliases."""
+    image = given["image"] * pooled(h)[:, :2, None, None]
+    made = [functional.interpolate(image, scale_factor=scale, mode=mode, align_corners=True) for mode in ("bilinear", "bicubic") for scale in (0.6, (2.3, 1.7))]
+    made += [functional.interpolate(h, scale_factor=1.3, mode="linear", align_corners=True), functional.interpolate(image[:, None], size=(3, 4, 9), mode="trilinear", align_corners=True)]
+    made += [functional.interpolate(image, size=(4, 10), mode="area"), functional.interpolate(h, scale_factor=0.5, mode="area")]
+    made += [functional.interpolate(image, scale_factor=scale, mode="nearest-exact") for scale in (0.7, 1.6)] + [functional.interpolate(h, size=5, mode="nearest-exact")]
+    made += [functional.interpolate(image, mode=mode, antialias=True, **how) for mode in ("bilinear", "bicubic") for how in ({"size": (4, 9)}, {"scale_factor": 0.55})]
+    return sum((1 + k) * x.tanh().square().mean() for k, x in enumerate(made))
+
+
+def strided(h, given):
+    """Windows of sliding attention, that overlap, of what is turned; a diagonal, whose stride is computed."""
+    rows = torch.cat([h, h.sin()], 1)
+    turned = rows.transpose(0, 1).contiguous().transpose(0, 1)
+    windows = [x.as_strided((x.shape[0], 2, 4, 8), (x.stride(0), 2 * x.stride(1), x.stride(1), 1)) for x in (rows, turned)]
+    scores = h @ h.mT
+    diagonal = torch.as_strided(scores, (scores.shape[0], scores.shape[1]), (scores.shape[1] ** 2, scores.shape[1] + 1))
+    return sum((x * torch.arange(4.0)[:, None]).tanh().square().mean() for x in windows) + diagonal.sin().mean()
+
+
 def running(h, given):
     return h.sigmoid().cumprod(-1).sum() + torch.cumprod(h, 2).mean() + torch.logcumsumexp(h, 1).mean()
 
@@ -428,7 +460,7 @@ FUNCTIONS = {
     "labels of pixels, smoothed": lambda h, given: functional.cross_entropy(h.transpose(1, 2), given["labels"][:, None].expand(-1, 3), label_smoothing=0.1),
     "probabilities": lambda h, given: functional.cross_entropy(pooled(h), given["image"].flatten(1)[:, :8].softmax(-1), weight=WEIGHTS, label_smoothing=0.1),
     "fold": folded, "filters of frequencies": filtered, "spectra": spectra, "filterbank": filterbank, "no_grad": taught, "frozen for a while": frozen_for_a_while, "detach": straight_through, "fill_diagonal_": alike,
-    "smoothed by hand": smoothed, "padded": padded, "saturated": saturated, "truths": by_truths, "cdist": distances, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "below 0": below_zero, "distributions": likely, "errors": errors,
+    "smoothed by hand": smoothed, "padded": padded, "saturated": saturated, "truths": by_truths, "cdist": distances, "of nothing": of_nothing, "resampled": resampled, "strided": strided, "ctc_loss": aligned, "running products": running, "searchsorted": placed, "below 0": below_zero, "distributions": likely, "errors": errors,
     "own backward": own_backward, "checkpoint": recomputed, "matrices": matrices, "triangles": triangles, "gammas": gammas, "middles": middles,
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,

@@ -1,6 +1,8 @@
 """Losses that exporters have not, write with other gradients, or not without a look at the data."""
 import math
 
+from . import distances
+
 LEAST = -1e30  # for the logarithm of 0, whose gradient is none
 
 
@@ -111,7 +113,7 @@ def stand_ins(torch, origin):
     def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
         if (size_average, reduce) != (None, None):
             return NotImplemented
-        far = lambda a, b: functional.pairwise_distance(a, b, p, eps)
+        far = lambda a, b: distances.pairwise(torch, a, b, p, eps)
         away = far(anchor, negative)
         away = torch.minimum(away, far(positive, negative)) if swap else away
         return reduced((far(anchor, positive) - away + margin).clamp(min=0.0), reduction)

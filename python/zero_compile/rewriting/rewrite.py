@@ -7,7 +7,7 @@ import sys
 import warnings
 
 from ..errors import PACKAGE, need
-from . import complexes, composed, convolving, derivatives, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, scattering, special, spectra, tables, tracing, truths, writing
+from . import complexes, composed, convolving, derivatives, distances, draws, losses, matrices, norms, pooling, quantization, recurrent, rejoining, resampling, scattering, special, spectra, tables, tracing, truths, writing
 from .tracing import Frozen, NoGrad
 
 LOWEST = -1.7580993408473766  # what selu ends at: its scale times its alpha
@@ -95,10 +95,10 @@ def settled(torch):
 
 
 def attention(torch):
-    """What stands for scaled_dot_product_attention with a dropout, which exporters lose, or of 16 bits with a mask, which TorchScript's writes in fp32."""
+    """What stands for scaled_dot_product_attention with a dropout, which exporters lose, or of 16 bits, which TorchScript's takes for other types."""
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-        widened = query.dtype in (torch.float16, torch.bfloat16) and (is_causal or attn_mask is not None) and torch.jit.is_tracing()
-        if not dropout_p > 0 and not widened:
+        of_16_bits = (query.dtype in (torch.float16, torch.bfloat16) or torch.is_autocast_enabled("cpu")) and torch.jit.is_tracing()
+        if not dropout_p > 0 and not of_16_bits:
             return NotImplemented
         if enable_gqa:
             key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), x.dim() - 3) for x in (key, value))
@@ -119,9 +119,9 @@ def answering(torch, model, rows, takes_gradients, inputs):
     from torch.overrides import TorchFunctionMode
     answers = {**stand_ins(torch), **draws.stand_ins(torch, draws.Numbers(torch)), torch.nn.functional.scaled_dot_product_attention: attention(torch)}
     picked, parts = scattering.Picked(torch), rejoining.Parts(torch)
-    for room in (truths, composed, convolving, derivatives, matrices, norms, pooling, quantization, recurrent, special, spectra):
+    for room in (truths, composed, convolving, derivatives, distances, matrices, pooling, quantization, recurrent, resampling, special, spectra):
         answers |= room.stand_ins(torch)
-    answers |= tables.stand_ins(torch, model, rows) | scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
+    answers |= norms.stand_ins(torch, model) | tables.stand_ins(torch, model, rows) | scattering.stand_ins(torch, picked) | losses.stand_ins(torch, picked.origin) | rejoining.stand_ins(torch, parts)
     if takes_gradients:
         answers |= derivatives.of_steps(torch)
     tensor = torch.Tensor
@@ -245,15 +245,6 @@ def stand_ins(torch):
     def logaddexp(input, other):
         return torch.logsumexp(torch.stack(torch.broadcast_tensors(input, other)), 0)
 
-    def cdist(x1, x2, p=2.0, compute_mode=None):
-        """At a distance of 0 the gradient is 0."""
-        difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-        if p == 0:
-            return (difference != 0).to(difference.dtype).sum(-1)
-        if p in (1, math.inf):
-            return difference.abs().sum(-1) if p == 1 else difference.abs().amax(-1)
-        return difference.norm(dim=-1) if p == 2 else torch.linalg.vector_norm(difference, p, -1)
-
     def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
         if sorter is not None or not isinstance(input, torch.Tensor):
             return NotImplemented
@@ -320,7 +311,7 @@ def stand_ins(torch):
 
     return {tensor.unflatten: unflatten, torch.unflatten: unflatten, torch.cumprod: cumprod, tensor.cumprod: cumprod, torch.cummax: cummax, tensor.cummax: cummax, torch.cummin: cummin, tensor.cummin: cummin,
             torch.logcumsumexp: logcumsumexp, tensor.logcumsumexp: logcumsumexp, torch.logaddexp: logaddexp,
-            tensor.logaddexp: logaddexp, torch.cdist: cdist,
+            tensor.logaddexp: logaddexp,
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, torch.floor_divide: floor_divide,
             tensor.floor_divide: floor_divide, tensor.__floordiv__: floor_divide, tensor.__rshift__: right_shift, torch.bitwise_right_shift: right_shift,
             functional.softplus: softplus, tensor.fill_diagonal_: fill_diagonal_,

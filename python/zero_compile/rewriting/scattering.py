@@ -1,5 +1,6 @@
 """Elements by places along a dimension: reductions into places, and the ways to take from them, of what exporters have."""
 import contextlib
+import math
 
 from . import complexes, tracing
 
@@ -248,6 +249,31 @@ def stand_ins(torch, picked):
         """TorchScript's exporter adds the rank to a negative dimension in place, and so to every -1 of the graph."""
         return NotImplemented if dim is None or dim >= 0 else input.repeat_interleave(repeats, dim + input.dim(), **options)
 
+    def as_strided(input, size, stride, storage_offset=None):
+        """Windows that may overlap, as those of sliding attention: the first dimension as it is, where it is one of the input's, of the others by their places.
+        Strides are those of the tensor that is traced, whose number of rows they may depend on."""
+        sizes, strides, lengths, own = ([int(each) for each in numbers] for numbers in (size, stride, input.shape, input.stride()))
+        if not torch.jit.is_tracing() or storage_offset not in (None, input.storage_offset()) or not sizes:
+            return NotImplemented
+        rows = next((dim for dim in range(input.dim()) if (lengths[dim], own[dim]) == (sizes[0], strides[0]) and lengths[dim] > 1), None)
+        others = [dim for dim in range(input.dim()) if dim != rows and lengths[dim] > 1]
+        with tracing.paused():
+            left, place = torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+            for length, step in list(zip(sizes, strides))[rows is not None:]:
+                left = left.unsqueeze(-1) + torch.arange(length) * step
+            volumes = {dim: math.prod(lengths[later] for later in others if later > dim) for dim in others}
+            for dim in sorted(others, key=lambda dim: -own[dim]):
+                at = left // own[dim]
+                if bool((at >= lengths[dim]).any()):
+                    return NotImplemented
+                left, place = left - at * own[dim], place + at * volumes[dim]
+            if bool(left.any()):
+                return NotImplemented
+            place = place.flatten()
+        if rows is None:
+            return input.reshape(-1).index_select(0, place).reshape(sizes)
+        return input.movedim(rows, 0).flatten(1).index_select(1, place).reshape(-1, *sizes[1:])
+
     def of_sparse(input, mat2):
         """A sparse matrix that stays (a graph's neighbours) times rows: those of its columns, added up in its rows."""
         if not isinstance(input, tensor) or input.layout == torch.strided or mat2.dim() != 2 or not torch.jit.is_tracing():
@@ -271,7 +297,7 @@ def stand_ins(torch, picked):
         return windows.reshape(*input.shape[:dim], count, size, *input.shape[dim + 1:]).movedim(dim + 1, -1)
 
     products = torch.sparse.mm, torch.mm, tensor.mm, torch.matmul, tensor.matmul, tensor.__matmul__, torch.spmm
-    return {**dict.fromkeys(products, of_sparse), tensor.unfold: unfold, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
+    return {**dict.fromkeys(products, of_sparse), tensor.unfold: unfold, torch.as_strided: as_strided, tensor.as_strided: as_strided, torch.nn.functional.embedding_bag: embedding_bag, torch.repeat_interleave: repeat_interleave, tensor.repeat_interleave: repeat_interleave,
             tensor.__getitem__: get_item, tensor.__setitem__: set_item, torch.unbind: each_place, tensor.unbind: each_place, tensor.tolist: listed,
             torch.masked_select: masked_select, tensor.masked_select: masked_select, torch.masked_scatter: masked_scatter,
             tensor.masked_scatter: masked_scatter, torch.take_along_dim: take_along_dim, tensor.take_along_dim: take_along_dim,
