@@ -69,6 +69,63 @@ def norms(evaluates, exporter):
     return beside("eval" if evaluates else "twice", Siamese(evaluates).train(), exporter, [floats(k, a=(4,), b=(4,)) for k in range(3)])
 
 
+class Followed(nn.Module):
+    """Statistics of rows' norms, and of norms that are no modules, which train or evaluate, as the same one does beside a module's; of 16 bits, in 32."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.rows, self.still = nn.Conv1d(2, 4, 2), nn.InstanceNorm1d(4, affine=True, track_running_stats=True, momentum=0.3), nn.InstanceNorm1d(4, track_running_stats=True)
+        self.norm, self.scale = nn.BatchNorm1d(4), nn.Parameter(torch.rand(4))
+        for name in ("mean", "fixed_mean"):
+            self.register_buffer(name, torch.randn(4))
+        for name in ("width", "fixed_width"):
+            self.register_buffer(name, torch.rand(4) + 0.5)
+        self.still.running_mean.normal_()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.still.eval()
+        return self
+
+    def forward(self, a):
+        h = self.still(self.rows(self.layer(a)).tanh())
+        moved = functional.batch_norm(h, self.mean, self.width, self.scale, None, True, 0.2)
+        fixed = functional.batch_norm(h, self.fixed_mean, self.fixed_width, None, self.scale, False)
+        return (moved.sin() * fixed).mean() + self.norm(h.to(torch.bfloat16)).float().pow(3).mean()
+
+
+def followed(exporter):
+    torch.manual_seed(1)
+    return beside("followed", Followed().train(), exporter, [floats(k, a=(2, 6)) for k in range(3)])
+
+
+class Half(nn.Module):
+    """In 16 bits, all of it or where autocast says so: tables, attention, norms, statistics."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.table, self.layer, self.norm, self.head, self.kind = nn.Embedding(9, 8), nn.Linear(8, 24), nn.LayerNorm(8), nn.Linear(8, 3), kind
+        self.line, self.batch = nn.Conv1d(8, 8, 3, padding=1), nn.BatchNorm1d(8)
+        if not kind:
+            self.to(torch.bfloat16)
+
+    def forward(self, x, y, scale):
+        with torch.autocast("cpu", torch.bfloat16, bool(self.kind)):
+            q, k, v = self.layer(self.table(x)).unflatten(-1, (2, 12)).transpose(1, 2).chunk(3, -1)
+            h = functional.scaled_dot_product_attention(q, k, v, scale=0.5).transpose(1, 2).flatten(2)
+            h = self.norm(self.layer(h).chunk(3, -1)[0]) * scale
+            return functional.cross_entropy(self.head(self.batch(self.line(h.mT)).tanh().mean(-1)).float(), y)
+
+
+def half(kind, exporter):
+    torch.manual_seed(1)
+    generator, kind_of_input = torch.Generator().manual_seed(2), torch.float32 if kind else torch.bfloat16
+    data = [{"x": torch.randint(0, 9, (6, 5), generator=generator), "y": torch.randint(0, 3, (6,), generator=generator),
+             "scale": (torch.rand(6, 1, 1, generator=generator) + 0.5).to(kind_of_input)} for _ in range(3)]
+    with silent():
+        return beside_torch(suite, f"half-{kind}-{exporter}", Half(kind).train(), data, exporter=exporter, rate=0.05, precision="bf16")
+
+
 class Probe(nn.Module):
     """Of transformers 5, whose first forward pass registers hooks that collect hidden states, and notes that in an attribute."""
 
@@ -273,7 +330,8 @@ def experts():
 
 
 suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
-           for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted))])
+           for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted), ("statistics that are followed", followed),
+                             ("16 bits", lambda e: half("", e)), ("autocast", lambda e: half("autocast", e)))])
 suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
     ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
     ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])

@@ -188,7 +188,7 @@ def after_a_step(wrapper, model, first, batch, rows):
             with draws.the_same():
                 steps.take(twin, first)
         if computes(twin, batch):
-            compare_twin(twin, model, batch, rows, [*wrapper.state.names, *wrapper.state.projected, *(name for name, _ in trained)], when)
+            compare_twin(twin, model, batch, rows, [*wrapper.state.moving(steps.inner(twin)), *(name for name, _ in trained)], when)
 
 
 def compare_twin(twin, model, batch, rows, names, when):
@@ -241,14 +241,14 @@ def help_of(wrapper, model, *more):
 def loss_rounding(wrapper, batch):
     """How far torch's own loss is from the exact one: the most of a few models whose weights are these but for the last bit, each beside itself in double
     precision, since one alone may be exact by chance; how far they are from each other, where torch cannot compute them in double. A loss that is a small
-    difference of large numbers is as exact as those are."""
+    difference of large numbers is as exact as those are, and one of a model that computes in 16 bits as their last."""
     torch, losses, errors = need("torch", "exporting"), [], []
 
     def loss_of(module, values):
         with rewrite.without_dropout(torch):
             return float(module(*values).detach())
 
-    for twin in nudged(wrapper, torch.finfo(torch.float32).eps):
+    for twin in nudged(wrapper, last_bit(wrapper, batch)):
         losses.append(loss_of(steps.duplicate(twin), batch.values()))
         with contextlib.suppress(Exception):  # of a model that names fp32 itself
             errors.append(abs(losses[-1] - loss_of(twin.double(), wide(batch).values())))
@@ -263,9 +263,26 @@ def nudged(wrapper, share):
         twin = steps.plain(wrapper)
         with torch.no_grad():
             for p in twin.parameters():
-                if p.dtype == torch.float32:
+                if p.dtype in (torch.float32, torch.float16, torch.bfloat16):
                     p.mul_(1 + share * torch.randint(-1, 2, p.shape, generator=generator))
         yield twin
+
+
+def last_bit(wrapper, batch):
+    """Of a 1 in the coarsest floats that a forward pass computes with, of 32 bits or fewer."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    torch = need("torch", "exporting")
+    found = {torch.float32}
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **kwargs or {})
+            found.update(each.dtype for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor))
+            return result
+
+    with Watching():
+        steps.plain(wrapper)(*batch.values())
+    return max(torch.finfo(kind).eps for kind in found if kind.is_floating_point and kind.itemsize > 1)
 
 
 def wide(batch):
@@ -277,12 +294,15 @@ def more_than_rounding(wrapper, batch, given, gradients, names):
     where torch has them, and those of models whose weights are almost these. Where a loss has kinks, as ReLU's and maxima's, rounding decides on which side of
     one a few of a million values are, and a gradient with one more of them is as good."""
     least = steps.floor(gradients)
+    if names:  # of 16 bits sums that come to nothing, as of a bias before a norm, are the last bits of what they are of
+        bit = last_bit(wrapper, batch)
+        names = [name for name in names if not norm([given[name] - gradients[name]]) <= bit * norm(gradients.values())]
 
     def others():
         with contextlib.suppress(Exception):  # of a model that names fp32 itself
             yield steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide(batch))[1], MOST
-        for twin in nudged(wrapper, NUDGED):
-            yield steps.take(twin, batch)[1], NEARBY
+        for twin in nudged(wrapper, max(NUDGED, bit)):
+            yield steps.take(twin, batch)[1], MOST if bit > NUDGED else NEARBY
 
     for other, most in others() if names else ():
         names = [name for name in names if not is_rounding(given[name], gradients[name], other[name], most * max(norm([gradients[name]]), least))]

@@ -55,6 +55,8 @@ class Export:
         refusals.refuse(model)
         if sparse := [name for name, module in model.named_modules() if getattr(module, "sparse", None) is True]:
             notes(f"sparse gradients of {', '.join(map(repr, sparse[:8]))} are whole ones here: an optimizer moves each row in each step, as it does without sparse=True")
+        if narrow := [name for name, p in model.named_parameters() if p.requires_grad and p.dtype in (need("torch", "exporting").float16, need("torch", "exporting").bfloat16)]:
+            notes(f"parameters of 16 bits ({', '.join(map(repr, narrow[:4]))}{' and more' * (len(narrow) > 4)}) train and come home in fp32: torch's own lose steps that are small beside them")
         drawn, self.functions, takes, self.looked = try_out(self.wrapper, batch, notes)
         self.drawn, self.takes_gradients = [] if getattr(loss, "is_fixed", False) else drawn, bool(takes)
         if self.drawn:

@@ -66,7 +66,7 @@ class State:
             old, new = (values[name].detach().double().numpy() for values in (olds, news))
             own = got[name].astype(new.dtype) if name in got else old
             spread = news.get(name.replace("running_mean", "running_var"), news[name]).detach().double().numpy()  # a mean is as exact as what it is of
-            rounding = steps.LOSS * max(steps.norm([new]), steps.norm([abs(spread) ** 0.5]) if name not in self.names else 0)
+            rounding = max(steps.LOSS, last_bit(news[name])) * max(steps.norm([new]), steps.norm([abs(spread) ** 0.5]) if name not in self.names else 0)
             if not steps.norm([own - new]) <= MOVE * steps.norm([new - old]) + rounding:
                 raise ZeroError(MISMATCH, f"the export keeps {name!r} differently from torch: off by {steps.norm([own - new]):.3g}, where a step changes it by {steps.norm([new - old]):.3g}",
                                 where=where, help="what a forward pass changes goes into buffers by tensors alone")
@@ -83,6 +83,11 @@ class State:
             raise ZeroError(UNSUPPORTED, "the forward pass changes what an export keeps as it is: " + ", ".join(map(repr, (of_parameters or self.refused)[:8])),
                             help="parameters that train change by the optimizer alone: norms of rows (max_norm) and clipping are not in a step; what is computed of them is, as weight * mask" if of_parameters else
                             "a buffer keeps its shape and its type from step to step; a module in eval mode, which leaves its state alone, is exported so")
+
+
+def last_bit(value):
+    """Relative, of what it is rounded to; of integers 0."""
+    return need("torch", "exporting").finfo(value.dtype).eps if value.is_floating_point() else 0
 
 
 def tensors(model):
