@@ -58,7 +58,11 @@ def state_dict(run, model=None):
     with tempfile.TemporaryDirectory(prefix="zero-import-") as folder:
         file = pathlib.Path(folder) / "weights.safetensors"
         programs.call("zero-run", "export", checkpoint, "--safetensors", file, "--model", model)
-        return files.load_file(file), details
+        state = {name: value for name, value in files.load_file(file).items() if name not in details.get("unsaved", ())}
+    passes = of_manifest(checkpoint, lambda manifest: int(manifest["step"]) * int(manifest["plan"]["accumulation"]), "does not say how many steps it has made")
+    for name in details.get("counts", {}).keys() & state.keys():  # what batch norms count is in no graph
+        state[name] = need("numpy", "zero import").asarray(state[name] + passes * details["counts"][name])
+    return state, details
 
 
 def to_file(run, output, model=None):

@@ -124,9 +124,11 @@ class Export:
         """The record, which `proto` has then, beside the model's own names, state and derivatives."""
         details = graph.adopt(proto, self.model, steps.INNER + ".", lambda: steps.reached(self.wrapper, self.batch), self.looked)
         self.wrapper.state.write(proto, self.model)
+        unsaved = [name for name in self.wrapper.state.names if name not in self.model.state_dict()]
+        details["constants"] = [name for name in details["constants"] if name not in unsaved]
         derivatives.write(proto)
         details |= {"exporter": f"{name}, torch {need('torch', 'exporting').__version__}", "class": type(self.model).__name__, "task": self.task,
-                    "inputs": list(self.batch), **self.adapter}
+                    "inputs": list(self.batch), "unsaved": unsaved, "counts": self.wrapper.state.counts, **self.adapter}
         if name == "dynamo" and steps.batch_norms(self.model):
             graph.train_norms(proto.graph, self.model)
         record.write(proto, details)
@@ -331,6 +333,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, looked, takes_gradients=
         try:
             with quiet() as said, state.kept(model, wrapper.state.moving(model)), wrapper.state.as_outputs(), \
                     rewrite.traced(model, tables.without_gradient(looked), takes_gradients, len(batch)):
+                wrapper.state.save(model)
                 EXPORTERS[exporter](torch, wrapper, batch, file, fixed_batch)
         finally:
             fixed |= {f"{w.filename}:{w.lineno}": bool(re.search(r"\b(int|len)\(", linecache.getline(w.filename, w.lineno))) for w in said

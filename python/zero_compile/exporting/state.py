@@ -14,10 +14,11 @@ PASSES, OTHER = 7, 1e-2  # forward passes that are looked behind, each with weig
 
 class State:
     """What is carried, in the order of the outputs; `projected`: parameters that train and that a forward pass writes to (`is_projection`), which keep what the
-    optimizer makes of them, and of which each step takes what is written; `refused`: what else it writes to, and no graph can carry."""
+    optimizer makes of them, and of which each step takes what is written; `refused`: what else it writes to, and no graph can carry; `counts`: by how much a pass
+    raises what no graph carries, since the run knows it (`counted`)."""
 
-    def __init__(self, names=(), projected=(), refused=()):
-        self.names, self.projected, self.refused, self.are_outputs = list(names), list(projected), list(refused), False
+    def __init__(self, names=(), projected=(), refused=(), counts=()):
+        self.names, self.projected, self.refused, self.counts, self.are_outputs = list(names), list(projected), list(refused), dict(counts), False
 
     def values(self, model):
         """{name: the tensor in `model`}"""
@@ -40,6 +41,12 @@ class State:
             yield
         finally:
             self.are_outputs = False
+
+    def save(self, model):
+        """Buffers that go from step to step belong to what is saved, which exporters write as initializers, others as constants: until `kept` ends."""
+        for name in self.names:
+            path, _, own_name = name.rpartition(".")
+            model.get_submodule(path)._non_persistent_buffers_set.discard(own_name)
 
     def outputs(self, model):
         return tuple(value.detach() for value in self.values(model).values()) if self.are_outputs else ()
@@ -115,7 +122,7 @@ def found(wrapper, batch, watching):
         twin(*batch.values())
     after, takes = tensors(steps.inner(twin)), bool(takes)
     written = [name for name, value in carriable(model, takes).items() if name in after and is_written(value, after[name], versions)]
-    kinds = {name: (value.shape, value.dtype) for name, value in after.items()}
+    kinds, counts = {name: (value.shape, value.dtype) for name, value in after.items()}, counted(model, after, takes)
     del twin, versions, after  # as large as the model
     written += [name for name in written_when_moved(wrapper, batch, takes) if name not in written]
     before = tensors(model)
@@ -126,7 +133,7 @@ def found(wrapper, batch, watching):
         projects = others and all(name in with_gradient and before[name].requires_grad for name in others) and is_projection(wrapper, batch, others)
     except Exception:  # whatever a model says of weights that have moved
         projects = False
-    return State(names, others if projects else (), () if projects else others)
+    return State(names, others if projects else (), () if projects else others, counts)
 
 
 def is_projection(wrapper, batch, names):
@@ -202,6 +209,13 @@ def statistics(model, counts=False):
     """Names of the running statistics of batch norms that train; with the counts of their batches, which no graph has."""
     return {f"{path}.{name}" if path else name for path, module in steps.batch_norms(model)
             for name, buffer in module.named_buffers(recurse=False) if counts or buffer.is_floating_point()}
+
+
+def counted(model, after, takes_gradients):
+    """{name: how many batches a forward pass counts} of the batch norms of `model` whose statistics are the exporters'; `after`: tensors behind one."""
+    before, carried = tensors(model), carriable(model, takes_gradients)
+    counts = statistics(model, counts=True) - statistics(model) - set(carried)
+    return {name: int(after[name] - before[name]) for name in sorted(counts) if name in after}
 
 
 def same_values(a, b):
