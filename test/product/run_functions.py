@@ -409,6 +409,21 @@ def composed(h, given):
     return curves.sin().mean() + sums.square().mean() + heads.square().mean() + losses + torch.dist(h, share) + none.nanmean()
 
 
+def composed_again(h, given):
+    """More of them, and what torch.export's has with the number of rows as a constant, or not at all."""
+    h = h.tanh()
+    curves = torch.erfc(h) + torch.special.ndtr(h) + torch.sinc(h) + torch.sinc(h - h.detach()) + h.cosh() * h.sinh() + torch.trapezoid(h, dim=1)[:, None] + torch.cumulative_trapezoid(h, torch.linspace(0, 1, 8) ** 2).sum(-1, keepdim=True)
+    counts = h * (h > 0).cumsum(1) + h * torch.count_nonzero(h > 0.1, 1)[:, None] + torch.where(torch.isclose(h, h.round(), atol=0.1), h, 2 * h) + torch.fft.fftshift(h, dim=2)
+    parts = torch.select_scatter(h, h[:, 0].sin(), 1, -1) + torch.slice_scatter(h, h[:, :2].cos(), 1, 1, 3) + torch.inner(h, given["model"].centres)[..., :1] + given["model"].centres.roll(3).ravel()[0]
+    slopes = sum(torch.gradient(h, spacing=0.5, dim=(1, 2))) + torch.linalg.multi_dot([pooled(h), given["model"].centres.T, given["model"].centres])[:, None]
+    pairs = torch.combinations(given["model"].centres[0, :4]).prod(-1).sum() + torch.mvlgamma(h.exp() + 2, 3).mean() + torch.linalg.solve_ex(h @ h.mT + torch.eye(3), h)[0].square().mean()
+    q, k = h.unflatten(-1, (4, 2)).transpose(1, 2), h.sin().unflatten(-1, (4, 2)).transpose(1, 2)[:, :2]
+    shared = functional.scaled_dot_product_attention(q, k, k, enable_gqa=True).square().mean()
+    labels = torch.cat([given["word"], torch.full_like(given["word"], -1), given["word"] * 0, given["word"] * 0], 1)
+    losses = functional.multilabel_margin_loss(pooled(h), labels) + functional.hinge_embedding_loss(pooled(h), (h[:, 0].detach() > 0).float() * 2 - 1)
+    return sum(x.sin().mean() for x in (curves, counts, parts, slopes)) + pairs + shared + losses
+
+
 def rejoined(h, given):
     """Rows one by one, of which a trace counts those it saw, and together again."""
     rows, columns = list(h), h.sin().split([3, 5], -1)
@@ -465,7 +480,7 @@ FUNCTIONS = {
     "pools": pools, "largest so far": largest_so_far, "products": products, "most often": most_often,
     "complex numbers": turned, "operator of frequencies": operated, "repeated from behind": repeated, "fake quantization": quantized, "inverse of erf": inverses, "columns": by_columns, "likelihoods": likelihoods,
     "sums of logarithms": lambda h, given: torch.logaddexp(h, 2 * pooled(h)[:, None]).logaddexp(h * h).mean(), "filters of rows": filters_of_rows, "norms without means": without_means,
-    "composed": composed, "rejoined": rejoined, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
+    "composed": composed, "composed again": composed_again, "rejoined": rejoined, "brought where it is": lambda h, given: given["model"].to(h.device).layer.to(torch.float32).float()(h).square().mean(),
     "int of a shape": windows, "places": places, "scale_grad_by_freq": looked_up, "padding_idx": without_rows(1), "several padding_idx": without_rows(-1, None, 3),  "batch norm without statistics": without_statistics,
     **{f"{mode}, {padding}{', corners' * corners}": sample(mode, padding, corners)
        for mode, padding, corners in (("bilinear", "zeros", False), ("bilinear", "border", True), ("bicubic", "reflection", False), ("nearest", "zeros", True))},

@@ -127,6 +127,22 @@ def stand_ins(torch, origin):
         others = torch.arange(int(input.shape[1])) != place
         return reduced(torch.where(others, short, torch.zeros_like(short)).sum(1) / int(input.shape[1]), reduction)
 
+    def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+        """A row's labels are those before the first below 0."""
+        if (size_average, reduce) != (None, None) or input.dim() != 2:
+            return NotImplemented
+        counts, place = (target < 0).to(torch.int64).cumsum(1) == 0, target.clamp(min=0)
+        own = torch.zeros_like(input).scatter_add(1, place, counts.to(input.dtype)) > 0
+        short = (1 - input.gather(1, place).unsqueeze(2) + input.unsqueeze(1)).clamp(min=0.0)
+        return reduced(torch.where(counts.unsqueeze(2) & own.logical_not().unsqueeze(1), short, torch.zeros_like(short)).sum((1, 2)) / int(input.shape[1]), reduction)
+
+    def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+        """torch.export takes it apart by itself."""
+        if (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
+            return NotImplemented
+        nothing = torch.zeros_like(input)
+        return reduced(torch.where(target != 1, (margin - input).clamp(min=0.0), nothing) + torch.where(target != -1, input, nothing), reduction)
+
     def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
         """torch.export takes it apart by itself."""
         if full or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
@@ -142,4 +158,5 @@ def stand_ins(torch, origin):
     return {functional.l1_loss: l1_loss, functional.huber_loss: huber_loss, functional.smooth_l1_loss: smooth_l1_loss, functional.cross_entropy: cross_entropy,
             functional.ctc_loss: ctc_loss, functional.binary_cross_entropy: binary_cross_entropy, functional.gaussian_nll_loss: gaussian_nll_loss,
             functional.triplet_margin_loss: triplet_margin_loss, functional.multi_margin_loss: multi_margin_loss,
+            functional.multilabel_margin_loss: multilabel_margin_loss, functional.hinge_embedding_loss: hinge_embedding_loss,
             functional.poisson_nll_loss: poisson_nll_loss, functional.soft_margin_loss: soft_margin_loss}

@@ -4,6 +4,7 @@ import collections
 LARGEST = 64  # rows: a step each, of about a dozen operations
 
 SignAndLogarithm = collections.namedtuple("SignAndLogarithm", "sign logabsdet")
+Unchecked = collections.namedtuple("Unchecked", "result info")
 
 
 def stand_ins(torch):
@@ -118,7 +119,15 @@ def stand_ins(torch):
             beside = 2 * beside + beside @ beside
         return beside + torch.eye(int(A.shape[-1]), dtype=A.dtype)
 
+    def unchecked(function):
+        """What torch.distributions and others call, with a number for what went wrong: here nothing."""
+        def of(A, *args, check_errors=False, **kwargs):
+            result = function(A, *args, **kwargs)
+            return result if result is NotImplemented else Unchecked(result, torch.zeros(A.shape[:-2], dtype=torch.int32))
+        return of
+
     return {
+        linalg.solve_ex: unchecked(solve), linalg.inv_ex: unchecked(inv), linalg.cholesky_ex: unchecked(cholesky),
         linalg.det: det, torch.det: det, tensor.det: det, linalg.slogdet: slogdet, torch.slogdet: slogdet, tensor.slogdet: slogdet,
         torch.logdet: logdet, tensor.logdet: logdet, linalg.inv: inv, torch.inverse: inv, tensor.inverse: inv, linalg.solve: solve,
         linalg.cholesky: cholesky, torch.cholesky: cholesky, tensor.cholesky: cholesky, linalg.solve_triangular: solve_triangular,

@@ -95,14 +95,17 @@ def settled(torch):
 
 
 def attention(torch):
-    """What stands for scaled_dot_product_attention with a dropout, which exporters lose, or of 16 bits, which TorchScript's takes for other types."""
+    """What stands for scaled_dot_product_attention with a dropout, which exporters lose, or of 16 bits, which TorchScript's takes for other types, or
+    of heads that share keys, which it has not."""
     def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         of_16_bits = (query.dtype in (torch.float16, torch.bfloat16) or torch.is_autocast_enabled("cpu")) and torch.jit.is_tracing()
-        if not dropout_p > 0 and not of_16_bits:
+        if not dropout_p > 0 and not of_16_bits and not (enable_gqa and torch.jit.is_tracing()):
             return NotImplemented
+        with tracing.paused():  # sizes are numbers then
+            width, groups = int(query.shape[-1]), [int(query.shape[-3]) // int(x.shape[-3]) if enable_gqa else 1 for x in (key, value)]
         if enable_gqa:
-            key, value = (x.repeat_interleave(int(query.shape[-3]) // int(x.shape[-3]), x.dim() - 3) for x in (key, value))
-        scores = torch.matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(int(query.shape[-1])) if scale is None else scale)
+            key, value = (x.repeat_interleave(times, x.dim() - 3) for x, times in zip((key, value), groups))
+        scores = torch.matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(width) if scale is None else scale)
         if is_causal:
             attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
         if attn_mask is not None:

@@ -123,8 +123,11 @@ def stand_ins(torch):
             return NotImplemented
         return input.clamp(float(min), float(max))
 
+    def mvlgamma(input, p):
+        return p * (p - 1) / 4 * math.log(math.pi) + sum(lgamma(input - 0.5 * place) for place in range(p))
+
     return {
-        torch.erfinv: erfinv, tensor.erfinv: erfinv, torch.special.erfinv: erfinv, torch.special.ndtri: ndtri,
+        **dict.fromkeys((torch.mvlgamma, tensor.mvlgamma, torch.special.multigammaln), mvlgamma), torch.erfinv: erfinv, tensor.erfinv: erfinv, torch.special.erfinv: erfinv, torch.special.ndtri: ndtri,
         torch.mode: mode, tensor.mode: mode, torch.kron: kron, tensor.kron: kron, torch.vdot: torch.dot, tensor.vdot: torch.dot,
         torch.diag_embed: diag_embed, tensor.diag_embed: diag_embed, torch.diag: diag, tensor.diag: diag,
         torch.trace: lambda input: input.diagonal().sum(), tensor.trace: lambda input: input.diagonal().sum(), torch.cov: cov, tensor.cov: cov, torch.corrcoef: corrcoef, tensor.corrcoef: corrcoef,
