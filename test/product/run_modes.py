@@ -181,6 +181,30 @@ def first_batches():
     return beside("observer", Observer(True), "torchscript", [floats(k, x=(4,)) for k in range(3)])
 
 
+class Averaged(nn.Module):
+    """Of what torch.optim averages: the first step copies, which Python decides of a count, and the teacher is the student then."""
+
+    def __init__(self, begun):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.slow = torch.optim.swa_utils.AveragedModel(self.layer, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+        if begun:
+            self.slow.update_parameters(self.layer)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.slow.update_parameters(self.layer)
+            target = self.slow(x)
+        h = self.layer(x)
+        return functional.mse_loss(h, target) + h.square().mean()
+
+
+def averaged():
+    with silent(), raises(10, "in the second step", "run_modes.py:"):
+        zero_compile.export(Averaged(False), floats(0, x=(4,)), suite.dir / "averaged.onnx", exporter="torchscript", notes=lambda text: None)
+    return beside("averaged", Averaged(True), "torchscript", [floats(k, x=(4,)) for k in range(3)])
+
+
 @torch.jit.script_if_tracing
 def relative(size: int, table):
     if table.shape[0] != 2 * size - 1:
@@ -335,5 +359,5 @@ suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(export
 suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
     ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
     ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])
-suite.run([("first batches", first_batches), ("experts", experts), ("batch norms of few rows", batch_norms_of_few_rows), ("state that is no buffer", state_that_is_no_buffer), ("clipped", clipped)])
+suite.run([("first batches", first_batches), ("averaged", averaged), ("experts", experts), ("batch norms of few rows", batch_norms_of_few_rows), ("state that is no buffer", state_that_is_no_buffer), ("clipped", clipped)])
 suite.finish()

@@ -179,14 +179,20 @@ def after_a_step(wrapper, model, first, batch, rows):
     buffer is the first one's. Of another batch's statistics a moving average differs from what was copied, as the first step of an observer does; a teacher, from
     the model that it is a copy of, once the weights have moved."""
     torch, twin = need("torch", "exporting"), steps.plain(wrapper)
-    trained = [(name, p) for name, p in steps.inner(twin).named_parameters() if p.requires_grad and name not in wrapper.state.projected]
-    with torch.no_grad():
-        for _, p in trained:
-            p.mul_(1 + 5 * state.OTHER)
+    trained = [(name, p) for name, p in steps.inner(twin).named_parameters() if p.requires_grad and name not in (*wrapper.state.names, *wrapper.state.projected)]
+
+    def move(share):
+        with torch.no_grad():
+            for _, p in trained:
+                p.mul_(1 + share)
+
+    move(4 * state.OTHER)
     for more, when in ((1, "in the second step"), (state.PASSES - 1, f"in step {state.PASSES + 1}")):
         for _ in range(more):
+            move(state.OTHER)
             with draws.the_same():
                 steps.take(twin, first)
+        move(state.OTHER)  # what was copied in the last pass is no copy in the next
         if computes(twin, batch):
             compare_twin(twin, model, batch, rows, [*wrapper.state.moving(steps.inner(twin)), *(name for name, _ in trained)], when)
 

@@ -134,6 +134,12 @@ def answering(torch, model, rows, takes_gradients, inputs):
     class Answering(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             kwargs = by_own_names(function, kwargs or {})
+            one = of_one(torch, function)
+            if one:
+                with self:
+                    for place in range(len(args[0])):
+                        one(*(each[place] if isinstance(each, (list, tuple)) else each for each in args), **kwargs)
+                return None
             frozen.note(function, args, kwargs)
             if frozen.those and not is_in_place(function):
                 args, kwargs = frozen.taken(args), {name: frozen.taken(value) for name, value in kwargs.items()}
@@ -160,6 +166,12 @@ def answering(torch, model, rows, takes_gradients, inputs):
             return stopped
 
     return Answering()
+
+
+def of_one(torch, function):
+    """What a function that writes to each tensor of a list (torch._foreach_lerp_, of averaged weights) is of one; else None."""
+    name = getattr(function, "__name__", "")
+    return getattr(torch.Tensor, name.removeprefix("_foreach_"), None) if name.startswith("_foreach_") and name.endswith("_") else None
 
 
 def by_own_names(function, kwargs):
