@@ -8,6 +8,7 @@ from product import beside_torch, expect, needs, quiet_torch, raises, silent, su
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
+import torch.utils.checkpoint
 import transformers
 import zero_compile
 import zero_compile.tasks
@@ -97,6 +98,25 @@ class Followed(nn.Module):
 def followed(exporter):
     torch.manual_seed(1)
     return beside("followed", Followed().train(), exporter, [floats(k, a=(2, 6)) for k in range(3)])
+
+
+class Checkpointed(nn.Module):
+    """A checkpoint's norm follows each batch twice, as the backward pass computes it again."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm, self.last, self.head = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.BatchNorm1d(6, momentum=0.4), nn.Linear(6, 3)
+
+    def forward(self, a):
+        h = a
+        for reentrant, part in ((False, lambda x: self.norm(self.layer(x)).tanh()), (True, lambda x: self.last(x.sin()))):
+            h = torch.utils.checkpoint.checkpoint(part, h, use_reentrant=reentrant)
+        return self.head(h).square().mean()
+
+
+def checkpointed(exporter):
+    torch.manual_seed(1)
+    return beside("checkpointed", Checkpointed(), exporter, [floats(k, a=(4,)) for k in range(3)])
 
 
 class Half(nn.Module):
@@ -228,6 +248,13 @@ def scripted(exporter):
     return beside("scripted", Scripted(), exporter, [floats(k, x=(3, 4)) for k in range(3)])
 
 
+def scripted_module():
+    """A module that is scripted as a whole is in no trace."""
+    model = nn.Sequential(torch.jit.script(nn.Linear(4, 3)))
+    with silent(), raises(4, "the module itself, without torch.jit.script"):
+        zero_compile.export(model, floats(0, x=(4,)), suite.dir / "whole.onnx", lambda model, batch: model(batch["x"]).square().mean(), notes=lambda text: None)
+
+
 class Clipped(nn.Module):
     """Weights that a forward pass clips: no mask of pruned ones, whatever a step's noise."""
 
@@ -354,10 +381,10 @@ def experts():
 
 
 suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
-           for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted), ("statistics that are followed", followed),
+           for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted), ("statistics that are followed", followed), ("norms in a checkpoint", checkpointed),
                              ("16 bits", lambda e: half("", e)), ("autocast", lambda e: half("autocast", e)))])
 suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
     ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
     ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])
-suite.run([("first batches", first_batches), ("averaged", averaged), ("experts", experts), ("batch norms of few rows", batch_norms_of_few_rows), ("state that is no buffer", state_that_is_no_buffer), ("clipped", clipped)])
+suite.run([("first batches", first_batches), ("averaged", averaged), ("a scripted module", scripted_module), ("experts", experts), ("batch norms of few rows", batch_norms_of_few_rows), ("state that is no buffer", state_that_is_no_buffer), ("clipped", clipped)])
 suite.finish()

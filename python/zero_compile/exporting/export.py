@@ -360,6 +360,7 @@ def save(onnx, proto, path):
 # Of what exporters say that names nothing of the model's.
 HINTS = ((r"grouped_mm|histc", "a mixture of experts of transformers' sorts its tokens: zero_compile.tasks.dense_routing(model, print), as zero export hf does it, "
           "has each expert compute all of them"),
+         (r"not part of the active trace", "a scripted module is in no trace: the module itself, without torch.jit.script"),
          (r"fake tensor in the exported program", "exporter=\"torchscript\" (--exporter torchscript) has what torch.export has not here"))
 
 

@@ -3,6 +3,7 @@ element by element, by what the forward saved, as straight-through steps, surrog
 import contextlib
 
 from ..errors import need
+from ..rewriting import tracing
 
 NEAR = 1e-4  # relative: a backward of a multiple of ones is that multiple of the backward of ones
 
@@ -102,14 +103,32 @@ def watched():
     multiply -= other
 
 
+@contextlib.contextmanager
 def traced(those):
     """A context in which `those` are applied by what the trace takes, and a checkpoint by what it would compute again."""
     torch = need("torch", "exporting")
-    from torch.utils.checkpoint import CheckpointFunction
+    from torch.utils.checkpoint import CheckpointFunction, _checkpoint_hook
 
     def answer(function, arguments, torchs):
         if function is CheckpointFunction:
-            return arguments[0](*arguments[2:])
+            with tracing.again():
+                return arguments[0](*arguments[2:])
         return multiplied(torch, function, arguments) if function in those else torchs()
 
-    return applied(torch, answer)
+    enter, leave = _checkpoint_hook.__enter__, _checkpoint_hook.__exit__
+
+    def enters(hook):
+        hook.of_trace = tracing.again()
+        hook.of_trace.__enter__()
+        return enter(hook)
+
+    def leaves(hook, *problem):
+        hook.of_trace.__exit__(None, None, None)
+        return leave(hook, *problem)
+
+    _checkpoint_hook.__enter__, _checkpoint_hook.__exit__ = enters, leaves
+    try:
+        with applied(torch, answer):
+            yield
+    finally:
+        del _checkpoint_hook.__enter__, _checkpoint_hook.__exit__

@@ -14,11 +14,11 @@ PASSES, OTHER = 7, 1e-2  # forward passes that are looked behind, each with weig
 
 class State:
     """What is carried, in the order of the outputs; `projected`: parameters that train and that a forward pass writes to (`is_projection`), which keep what the
-    optimizer makes of them, and of which each step takes what is written; `refused`: what else it writes to, and no graph can carry; `counts`: by how much a pass
+    optimizer makes of them, and of which each step takes what is written; `refused`: what else it writes to, and no graph can carry; `counts`: by how much a step
     raises what no graph carries, since the run knows it (`counted`)."""
 
-    def __init__(self, names=(), projected=(), refused=(), counts=()):
-        self.names, self.projected, self.refused, self.counts, self.are_outputs = list(names), list(projected), list(refused), dict(counts), False
+    def __init__(self, names=(), projected=(), refused=()):
+        self.names, self.projected, self.refused, self.counts, self.are_outputs = list(names), list(projected), list(refused), {}, False
 
     def values(self, model):
         """{name: the tensor in `model`}"""
@@ -122,7 +122,7 @@ def found(wrapper, batch, watching):
         twin(*batch.values())
     after, takes = tensors(steps.inner(twin)), bool(takes)
     written = [name for name, value in carriable(model, takes).items() if name in after and is_written(value, after[name], versions)]
-    kinds, counts = {name: (value.shape, value.dtype) for name, value in after.items()}, counted(model, after, takes)
+    kinds = {name: (value.shape, value.dtype) for name, value in after.items()}
     del twin, versions, after  # as large as the model
     written += [name for name in written_when_moved(wrapper, batch, takes) if name not in written]
     before = tensors(model)
@@ -133,7 +133,7 @@ def found(wrapper, batch, watching):
         projects = others and all(name in with_gradient and before[name].requires_grad for name in others) and is_projection(wrapper, batch, others)
     except Exception:  # whatever a model says of weights that have moved
         projects = False
-    return State(names, others if projects else (), () if projects else others, counts)
+    return State(names, others if projects else (), () if projects else others)
 
 
 def is_projection(wrapper, batch, names):
@@ -211,11 +211,10 @@ def statistics(model, counts=False):
             for name, buffer in module.named_buffers(recurse=False) if counts or buffer.is_floating_point()}
 
 
-def counted(model, after, takes_gradients):
-    """{name: how many batches a forward pass counts} of the batch norms of `model` whose statistics are the exporters'; `after`: tensors behind one."""
-    before, carried = tensors(model), carriable(model, takes_gradients)
-    counts = statistics(model, counts=True) - statistics(model) - set(carried)
-    return {name: int(after[name] - before[name]) for name in sorted(counts) if name in after}
+def counted(before, after, carried):
+    """{name: how many batches a step counts} of the batch norms whose statistics are the exporters'; of the model `before` it, and `after`."""
+    olds, news = tensors(before), tensors(after)
+    return {name: int(news[name] - olds[name]) for name in sorted(statistics(before, counts=True) - statistics(before) - set(carried)) if name in news}
 
 
 def same_values(a, b):
@@ -230,6 +229,7 @@ def repeats(wrapper, batch, notes):
     before, origin = numbers(model), steps.inner(wrapper)
     for _ in range(2):
         taken.append(step_from(twin, wrapper.state, origin, batch))
+    wrapper.state.counts = counted(origin, model, wrapper.state.names)
     after = numbers(model)
     moved = ", ".join(map(repr, [name for name, value in after.items() if name in before and repr(value) != repr(before[name])][:8]))  # NaN is NaN
     del twin, model

@@ -11,8 +11,10 @@ def stand_ins(torch, model):
     def batch_norm(input, running_mean=None, running_var=None, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
         if running_mean is None:
             return of_batch(input, weight, bias, eps) if training else NotImplemented
+        again = training and tracing.Again.depth > 0
+        momentum = 1 - (1 - momentum) ** 2 if again else momentum  # a checkpoint's norm follows one batch twice
         if torch.jit.is_tracing() or any(module.running_mean is running_mean and mode == training for module, mode in trains.items()):
-            return NotImplemented
+            return functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps) if again else NotImplemented
         if not training:  # torch.export's trace does not say of a norm whether it trains: that of a module is as the module is
             return by_statistics(input, running_mean, running_var, weight, bias, eps)
         return moving(input, running_mean, running_var, weight, bias, momentum, eps)

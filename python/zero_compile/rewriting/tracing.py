@@ -26,6 +26,20 @@ def paused():
         torch._C._set_tracing_state(state)
 
 
+class Again:
+    """In how many checkpoints a trace is: what they compute, the backward pass computes again."""
+    depth = 0
+
+
+@contextlib.contextmanager
+def again():
+    Again.depth += 1
+    try:
+        yield
+    finally:
+        Again.depth -= 1
+
+
 def rebind(tensor, traced):
     """From here on `tensor` is in the trace what `traced` is now."""
     torch = need("torch", "exporting")
