@@ -17,6 +17,7 @@ MOVED = 2e-2  # by so much noise what begins at 0, to see what lies behind it
 FIXED_BATCH = "--fixed-batch (fixed_batch=True) where the loss compares rows with each other"
 OWN_BACKWARD = "a backward of the model's own (torch.autograd.Function, a hook) is not in an export, which has the forward's gradient"
 TIES = "of equal values, as those of a router that begins at 0, topk takes others in torch: weights that were trained a little are compared, or none (--no-check)"
+OF_16_BITS = "16 bits round so much that torch's own gradients are far from exact: export the model in fp32 (model.float()), and zero-compile --precision bf16 or fp16"
 NORMS = "batch norms amplify rounding: export with a batch of more rows"
 DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "bool": "BOOL", "uint8": "U8",
           "uint16": "U16", "uint32": "U32", "uint64": "U64"}  # numpy's, safetensors'
@@ -226,18 +227,20 @@ def compare_step(wrapper, model, batch, rows):
     errors = steps.errors(given, gradients)
     where = f"a batch of {len(next(iter(batch.values())))}"
     if not wrong <= steps.LOSS and not abs(got - loss) <= AMPLIFIED * loss_rounding(wrapper, batch):
-        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help_of(wrapper, model))
+        raise ZeroError(MISMATCH, f"the export differs from torch: loss {got:.9g} for {loss:.9g}", where=where, help=help_of(wrapper, model, batch))
     different = more_than_rounding(wrapper, batch, given, gradients, [name for name, error in errors.items() if not error <= steps.GRADIENT])
     if different:
-        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where, help=help_of(wrapper, model, OWN_BACKWARD))
+        raise ZeroError(MISMATCH, difference(different, given[different[0]], gradients[different[0]]), where=where, help=help_of(wrapper, model, batch, OWN_BACKWARD))
     wrapper.state.compare(steps.inner(wrapper), steps.inner(twin), after, where)
     unused = record.read(model)["unused"]
     return (f"loss {got:.7g} as torch's {loss:.7g} (to {wrong:.0e}), {len(errors)} gradients (to {max(errors.values(), default=0):.0e})",
             [name for name in given if not gradients[name].any() and name not in unused])
 
 
-def help_of(wrapper, model, *more):
-    """What helps where an export differs from torch, of `more` and what is seen of the module and the file."""
+def help_of(wrapper, model, batch, *more):
+    """What helps where an export differs from torch, of `more` and what is seen of the module, the batch and the file."""
+    if last_bit(wrapper, batch) > NUDGED:
+        return OF_16_BITS
     if steps.batch_norms(wrapper):
         return NORMS
     choices = any(node.op_type == "TopK" for node in need("onnx", "exporting").load(model, load_external_data=False).graph.node)
@@ -300,15 +303,16 @@ def more_than_rounding(wrapper, batch, given, gradients, names):
     where torch has them, and those of models whose weights are almost these. Where a loss has kinks, as ReLU's and maxima's, rounding decides on which side of
     one a few of a million values are, and a gradient with one more of them is as good."""
     least = steps.floor(gradients)
-    if names:  # of 16 bits sums that come to nothing, as of a bias before a norm, are the last bits of what they are of
+    if names:  # of 16 bits sums that come to nothing, as of a bias before a norm, are the last bits of what they are of, a few of them
         bit = last_bit(wrapper, batch)
-        names = [name for name in names if not norm([given[name] - gradients[name]]) <= bit * norm(gradients.values())]
+        most_of_all, nearby = (AMPLIFIED * MOST, AMPLIFIED * MOST) if bit > NUDGED else (MOST, NEARBY)
+        names = [name for name in names if not norm([given[name] - gradients[name]]) <= AMPLIFIED * bit * norm(gradients.values())]
 
     def others():
         with contextlib.suppress(Exception):  # of a model that names fp32 itself
-            yield steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide(batch))[1], MOST
+            yield steps.loss_and_gradients(steps.duplicate(wrapper).double(), wide(batch))[1], most_of_all
         for twin in nudged(wrapper, max(NUDGED, bit)):
-            yield steps.take(twin, batch)[1], MOST if bit > NUDGED else NEARBY
+            yield steps.take(twin, batch)[1], nearby
 
     for other, most in others() if names else ():
         names = [name for name in names if not is_rounding(given[name], gradients[name], other[name], most * max(norm([gradients[name]]), least))]

@@ -340,6 +340,7 @@ def trace(exporter, wrapper, batch, fixed_batch, fixed, looked, takes_gradients=
                       if "site-packages" not in w.filename and not w.filename.startswith(PACKAGE) and
                       str(w.message).startswith(("Converting a tensor to a Python", "Converting a tensor to a NumPy", "Using len to get tensor shape"))}
         proto = onnx.load(file)
+        graph.brain_floats(proto.graph)
         wrapper.state.assign(proto, model)
         if exporter == "dynamo":
             graph.name_inputs(proto.graph, {name + OF_BATCH: name for name in batch})

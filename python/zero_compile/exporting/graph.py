@@ -150,6 +150,17 @@ def train_norms(graph, model):
             node.output.extend(f"{node.output[0]}.{statistic}" for statistic in ("running_mean", "running_var"))
 
 
+def brain_floats(graph):
+    """Where types meet TorchScript's exporter casts to torch's number for bfloat16, which is ONNX's for complex numbers: there are none in a graph."""
+    types = need("onnx", "exporting").TensorProto
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == types.COMPLEX128:
+                attribute.i = types.BFLOAT16
+            if attribute.HasField("g"):
+                brain_floats(attribute.g)
+
+
 def name_inputs(graph, names):
     """Gives inputs {name: the batch's}, which results of nodes may have as well: an input "cat", a node that concatenates."""
     make_way(graph, {name: f"{name}.of_graph" for name in names.values()})
