@@ -278,15 +278,15 @@ def nudged(wrapper, share):
 
 
 def last_bit(wrapper, batch):
-    """Of a 1 in the coarsest floats that a forward pass computes with, of 32 bits or fewer."""
-    from torch.utils._python_dispatch import TorchDispatchMode
+    """Of a 1 in the coarsest floats, of 32 bits or fewer, in which a forward pass has what gradients go through: a mask's last bit is nobody's rounding."""
+    from torch.overrides import TorchFunctionMode
     torch = need("torch", "exporting")
     found = {torch.float32}
 
-    class Watching(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    class Watching(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
             result = function(*args, **kwargs or {})
-            found.update(each.dtype for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor))
+            found.update(each.dtype for each in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(each, torch.Tensor) and each.requires_grad)
             return result
 
     with Watching():
