@@ -87,8 +87,9 @@ Value Converter::castTo(Value value, FloatType type) {
 }
 
 /// A reduction of everything to one number is a loss or a norm: too many summands for eight or eleven bits of mantissa.
+/// Its dimensions may be kept, as torch.export writes a mean.
 bool reducesToScalar(Operation &op) {
-  return isa<ReduceSumOp, ReduceMeanOp>(op) && cast<RankedTensorType>(op.getResult(0).getType()).getRank() == 0;
+  return isa<ReduceSumOp, ReduceMeanOp>(op) && cast<RankedTensorType>(op.getResult(0).getType()).getNumElements() == 1;
 }
 
 /// The bits of an f32 as another type's; as f32 it is a value whose gradient stops, which is as narrow as any.

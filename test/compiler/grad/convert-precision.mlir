@@ -62,7 +62,12 @@ graph.program @wide phase = micro inputs = ["x", "y"] {
   // A cast to f32 of the model is one to bf16 now.
   // CHECK: graph.cast %[[D]] {to = bf16} : (tensor<2x3xbf16>) -> tensor<2x3xbf16>
   %c = graph.cast %d {to = f32} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  graph.return %m, %p : tensor<f32>, tensor<2x3xf32>
+  // So is one that keeps its dimensions.
+  // CHECK: %[[K:.*]] = graph.reduce_mean %[[WIDE]] {{.*}} -> tensor<1x1xf32>
+  // CHECK: graph.reshape %[[K]] {{.*}} -> tensor<f32>
+  %k = graph.reduce_mean %d {axes = array<i64: 0, 1>, keepdims} : (tensor<2x3xf32>) -> tensor<1x1xf32>
+  %l = graph.reshape %k {shape = array<i64>} : (tensor<1x1xf32>) -> tensor<f32>
+  graph.return %m, %p, %l : tensor<f32>, tensor<2x3xf32>, tensor<f32>
 }
 
 // -----
