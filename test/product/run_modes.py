@@ -146,6 +146,26 @@ def half(kind, exporter):
         return beside_torch(suite, f"half-{kind}-{exporter}", Half(kind).train(), data, exporter=exporter, rate=0.05, precision="bf16")
 
 
+class Aligned(nn.Module):
+    """Sums over many steps, in a plan of 16 bits."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = nn.Linear(5, 7)
+
+    def forward(self, x, y):
+        lengths = torch.full((x.shape[0],), 280), torch.full((x.shape[0],), 6)
+        return functional.ctc_loss(functional.log_softmax(self.scores(x), -1).transpose(0, 1), y, *lengths)
+
+
+def aligned(exporter):
+    torch.manual_seed(1)
+    generator = torch.Generator().manual_seed(2)
+    data = [{"x": torch.randn(4, 280, 5, generator=generator), "y": torch.randint(1, 7, (4, 6), generator=generator)} for _ in range(2)]
+    with silent():
+        return beside_torch(suite, f"aligned-{exporter}", Aligned().train(), data, exporter=exporter, rate=0.05, precision="bf16")
+
+
 class Probe(nn.Module):
     """Of transformers 5, whose first forward pass registers hooks that collect hidden states, and notes that in an attribute."""
 
@@ -382,7 +402,7 @@ def experts():
 
 suite.run([(f"{name}, {exporter}", lambda run=run, exporter=exporter: run(exporter)) for exporter in EXPORTERS
            for name, run in (("a norm twice", lambda e: norms(False, e)), ("norms in eval mode", lambda e: norms(True, e)), ("hooks", hooks), ("scripted", scripted), ("statistics that are followed", followed), ("norms in a checkpoint", checkpointed),
-                             ("16 bits", lambda e: half("", e)), ("autocast", lambda e: half("autocast", e)))])
+                             ("16 bits", lambda e: half("", e)), ("alignment in 16 bits", aligned), ("autocast", lambda e: half("autocast", e)))])
 suite.run([(f"remembered: {kind}", lambda kind=kind, code=code, words=words: remembered(kind, code, *words)) for kind, code, words in (
     ("last", 4, ("depends on those before it",)), ("first", 4, ("depends on those before it",)), ("list", 4, ("depends on those before it",)),
     ("counted", 4, ("depends on those before it", "'count'")), ("schedule", 10, ("in step 8",)), ("mask", 10, ("with other flags in it", "run_modes.py:")))])
