@@ -276,6 +276,29 @@ def long_transform(n):
          loss=sum(z.real ** 2 + 2 * z.imag ** 2 for z in spectrum), opset=17, initializers=[ints("signal", [1, n, 1]), numbers("c", [1.0, 2.0])])
 
 
+def many_pieces(n, length, hop):
+    """Of which a table would be large. By Parseval all parts squared are the pieces squared, `length` times."""
+    w = [math.sin(0.3 * j) / 64 for j in range(n)]
+    covered = [sum(1 for begin in range(0, n - length + 1, hop) if begin <= j < begin + length) for j in range(n)]
+    step(f"pieces of {n}", [node("Reshape", ["h", "signal"], ["s"], "/signal"), node("STFT", ["s", "hop", "", "length"], ["f"], "/stft", onesided=0),
+                            node("Mul", ["f", "f"], ["y"], "/power")],
+         w, [2 * length * c * v for c, v in zip(covered, w)], loss=length * sum(c * v * v for c, v in zip(covered, w)), opset=17, ir=8, tolerance=1e-5,
+         initializers=[ints("signal", [1, n, 1]), tensor([], 7, [hop], "hop"), tensor([], 7, [length], "length")])
+    # And put back, where pieces overlap: the sum of squares of what all of an element's pieces make of it.
+    at = [sum(1 for begin in range(0, n - length + 1, hop) if begin <= j < begin + length) for j in range(n)]
+    places = (n - length) // hop + 1
+    v = [math.sin(0.11 * j) / 8 for j in range(length * places)]  # [length, places]
+    image = [0.0] * n
+    for k in range(length):
+        for p in range(places):
+            image[k + p * hop] += v[k * places + p]
+    step(f"pieces put back into {n}", [node("Reshape", ["h", "blocks"], ["b"], "/blocks"), node("Col2Im", ["b", "image", "block"], ["i"], "/fold", strides=[1, hop]),
+                                       node("Mul", ["i", "i"], ["y"], "/power")],
+         v, [2 * image[k + p * hop] for k in range(length) for p in range(places)], loss=sum(x * x for x in image), opset=18, ir=8, tolerance=1e-5,
+         initializers=[ints("blocks", [1, length, places]), ints("image", [1, n]), ints("block", [1, length])])
+    return f"{max(at)} pieces over each other"
+
+
 def long_resampling(n, size, mode, antialias=0):
     """Whose matrix of weights would be large: against that matrix. The last picture's rows and columns are resampled; `a` of a cubic is -0.75."""
     reach, stretch = {"linear": 1, "cubic": 2}[mode], min(1, size / n) if antialias else 1
@@ -309,6 +332,7 @@ cases += [(f"products at places, by {kind}", lambda kind=kind, at=at: step(f"pro
                                                                            initializers=[numbers("data", [2.0, 3.0, 5.0, 7.0]), tensor([6] + at, 7, [0, 0, 1, 2, 2, 3], "at")]))
           for kind, at in (("ScatterElements", []), ("ScatterND", [1]))]
 cases += [(f"a transform of {n}", lambda n=n: long_transform(n)) for n in (67, 96, 134)]
+cases += [("many pieces of a signal", lambda: many_pieces(4096, 256, 8))]
 cases += [(f"a resampling from {row[0]} to {row[1]}, {row[2]}", lambda row=row: long_resampling(*row))
           for row in ((256, 512, "linear"), (300, 700, "cubic"), (400, 170, "linear", 1), (65536, 2, "linear", 0))]
 suite.run(cases)

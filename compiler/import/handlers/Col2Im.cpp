@@ -4,6 +4,7 @@
 // block goes to is dimension by dimension, so each dimension is one addition into indices that are known.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/import/handlers/Expr.h"
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/node/Node.h"
 
@@ -53,13 +54,10 @@ llvm::SmallVector<Blocks> blocksOf(Node &node) {
   return node.failed() ? llvm::SmallVector<Blocks>() : all;
 }
 
-/// The elements of the padded dimension that those of all blocks go to, [block, count].
+/// The elements of the padded dimension that those of all blocks go to, [block, count] in one.
 Value targetsOf(Node &node, const Blocks &blocks) {
-  Dims targets;
-  for (int64_t k = 0; k < blocks.block; ++k)
-    for (int64_t l = 0; l < blocks.count(); ++l)
-      targets.push_back(k * blocks.dilation + l * blocks.stride);
-  return node.constant(HostTensor::ofInts(targets));
+  return node.reshape(placesOf(node, blocks.block, blocks.dilation, blocks.count(), blocks.stride),
+                      {blocks.block * blocks.count()});
 }
 
 void col2im(Node &node) {
@@ -69,7 +67,7 @@ void col2im(Node &node) {
     return;
   int64_t rank = all.size(), sizes = 1, counts = 1;
   for (const Blocks &blocks : all) {
-    if (blocks.count() > 0 && blocks.block > node.options().limits.foldedElements / blocks.count())
+    if (blocks.count() > 0 && blocks.block > node.options().limits.foldingWork / blocks.count())
       return node.unsupported("of " + std::to_string(blocks.count()) + " blocks of " + std::to_string(blocks.block) +
                               " along a dimension");
     if (llvm::MulOverflow(sizes, blocks.block, sizes) || llvm::MulOverflow(counts, blocks.count(), counts))

@@ -62,6 +62,21 @@ inline mlir::Value matrixProduct(Node &node, mlir::Value lhs, mlir::Value rhs) {
                        : node.make<graph::ReduceSumOp>({products}, node.attrs().ints("axes", {rankOf(products) - 2}));
 }
 
+/// i * step + j * stride of each row i and column j: a table or, where that would be large, computed in each step.
+inline mlir::Value placesOf(Node &node, int64_t rows, int64_t step, int64_t columns, int64_t stride) {
+  if (rows > node.options().limits.foldedElements / columns) {
+    mlir::Type i64 = mlir::IntegerType::get(node.loc.getContext(), 64);
+    Expr first(node, node.reshape(node.iota(rows, i64, 0, static_cast<double>(step)), {rows, 1}));
+    return first + Expr(node, node.iota(columns, i64, 0, static_cast<double>(stride)));
+  }
+  HostTensor places;
+  places.dims = {rows, columns};
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      places.ints.push_back(i * step + j * stride);
+  return node.constant(places);
+}
+
 /// x where it is between the bounds, else the bound beyond which it is; either may be null, and `high` counts where the
 /// two are the wrong way round. A selection, by whose derivative x has all of it at the bounds too, as torch.clamp:
 /// maximum and minimum would share it with them.

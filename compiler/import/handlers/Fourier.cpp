@@ -212,11 +212,7 @@ void stft(Node &node) {
   int64_t frames = 1 + (n - length) / step, bins = onesided ? length / 2 + 1 : length;
   if (frames > node.options().limits.foldingWork / length)
     return node.unsupported("of " + std::to_string(frames) + " frames of " + std::to_string(length) + " elements");
-  HostTensor at;
-  at.dims = {frames, length};
-  for (int64_t i = 0; i < frames * length; ++i)
-    at.ints.push_back(i / length * step + i % length);
-  Value sources = node.constant(at);
+  Value sources = placesOf(node, frames, step, length, 1);
   *z = both(*z, [&](Expr e) {
     Expr pieces(node, node.make<GatherOp>({e, sources}, node.attrs().integer("axis", 1)));
     return (window ? pieces.apply<MulOp>(window) : pieces).reshape({batch * frames, length});
