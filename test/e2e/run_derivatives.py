@@ -332,6 +332,23 @@ cases += [(f"products at places, by {kind}", lambda kind=kind, at=at: step(f"pro
                                                                            initializers=[numbers("data", [2.0, 3.0, 5.0, 7.0]), tensor([6] + at, 7, [0, 0, 1, 2, 2, 3], "at")]))
           for kind, at in (("ScatterElements", []), ("ScatterND", [1]))]
 cases += [(f"a transform of {n}", lambda n=n: long_transform(n)) for n in (67, 96, 134)]
+def long_padding(mode, source, low, high):
+    """Of a dimension that is longer than a table: a crop counts below 0."""
+    n = 65600
+    w = [math.sin(0.01 * j) for j in range(n)]
+    picked = [source(j, n) for j in range(-low, n + high)]
+    gradient = [0.0] * n
+    for j in picked:
+        gradient[j] += 2 * w[j]
+    step(f"pad {mode} {low}", [node("Pad", ["h", "pads"], ["p"], "/pad", mode=mode), node("Mul", ["p", "p"], ["y"], "/power")], w, gradient,
+         loss=sum(w[j] ** 2 for j in picked), opset=19, ir=9, tolerance=1e-5, initializers=[ints("pads", [low, high])])
+
+
+cases += [(f"a long signal, padded by {mode}, {low} and {high}", lambda mode=mode, source=source, low=low, high=high: long_padding(mode, source, low, high))
+          for mode, source, low, high in (("reflect", lambda j, n: -j if j < 0 else 2 * n - 2 - j if j >= n else j, 200, 300), ("edge", lambda j, n: min(max(j, 0), n - 1), 5, -7),
+                                          ("wrap", lambda j, n: j % n, -3, 70))]
+LSE = [node("ReduceLogSumExp", ["h"], ["y"], "/lse", axes=[0], keepdims=0)]
+cases += [("the largest of a sum", lambda: step("the largest of a sum", LSE, [0.0, 0.0, 1.0], [0.2119416, 0.2119416, 0.5761169], loss=1.5514447, opset=13))]
 cases += [("many pieces of a signal", lambda: many_pieces(4096, 256, 8))]
 cases += [(f"a resampling from {row[0]} to {row[1]}, {row[2]}", lambda row=row: long_resampling(*row))
           for row in ((256, 512, "linear"), (300, 700, "cubic"), (400, 170, "linear", 1), (65536, 2, "linear", 0))]

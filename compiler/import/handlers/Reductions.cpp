@@ -77,7 +77,7 @@ template <int64_t Since> void reduceLogSum(Node &node) {
   node.set(Expr(node, sums).apply<LogOp>().cast(elementOf(node.input(0))));
 }
 
-/// The largest is taken out before, unless it is infinite.
+/// The largest is taken out before, unless it is infinite: a number like any other, which no gradient goes through.
 template <int64_t Since> void reduceLogSumExp(Node &node) {
   Reduction r(node, Since);
   if (node.failed())
@@ -86,7 +86,7 @@ template <int64_t Since> void reduceLogSumExp(Node &node) {
     return node.set(node.input(0));
   Expr x = real(node, node.input(0)), top(node, reduceBy<ReduceMaxOp>(node, x, r.axes, true));
   Expr isFinite = top.apply<AbsOp>().apply<LessOp>(std::numeric_limits<double>::infinity());
-  top = top.where(isFinite, top.number(0));
+  top = top.where(isFinite, top.number(0)).detached();
   Expr sum(node, reduceBy<ReduceSumOp>(node, (x - top).apply<ExpOp>(), r.axes, true));
   Expr y = sum.apply<LogOp>() + top;
   if (node.failed())

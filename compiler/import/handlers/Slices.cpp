@@ -144,6 +144,25 @@ int64_t sourceOf(int64_t i, int64_t dim, bool isWrap, bool isReflect) {
   return at < dim ? at : period - at;
 }
 
+/// The same of a long dimension: what is picked stands before and behind the whole.
+Value padAround(Node &node, Value x, int64_t d, int64_t low, int64_t high,
+                llvm::function_ref<int64_t(int64_t)> source) {
+  const int64_t dim = dimsOf(x)[d], crop = std::max<int64_t>(-low, 0), kept = dim - crop - std::max<int64_t>(-high, 0);
+  llvm::SmallVector<Value> parts;
+  auto addPicked = [&](int64_t begin, int64_t end) {
+    Dims sources;
+    for (int64_t i = begin; i < end; ++i)
+      sources.push_back(source(i));
+    if (!sources.empty() && !node.failed())
+      parts.push_back(
+          node.make<GatherOp>({x, node.constant(HostTensor::ofInts(sources))}, node.attrs().integer("axis", d)));
+  };
+  addPicked(-low, 0);
+  parts.push_back(node.slice(x, d, crop, kept));
+  addPicked(dim, dim + high);
+  return parts.size() == 1 ? parts.front() : node.make<ConcatOp>(parts, node.attrs().integer("axis", d));
+}
+
 /// reflect, edge and wrap: elements picked by index, a dimension at a time. Negative amounts crop.
 void padByIndex(Node &node, Value x, const Dims &low, const Dims &high, const std::string &mode) {
   for (int64_t d = 0; d < rankOf(x) && !node.failed(); ++d) {
@@ -153,11 +172,18 @@ void padByIndex(Node &node, Value x, const Dims &low, const Dims &high, const st
     if (size < 0 || (dim == 0 && size > 0))
       return node.invalid("cannot pad a dimension of " + std::to_string(dim) + " by " + std::to_string(low[d]) +
                           " and " + std::to_string(high[d]));
-    if (size > node.options().limits.foldedElements)
-      return node.unsupported("mode '" + mode + "' to a dimension of " + std::to_string(size));
+    const int64_t most = node.options().limits.foldedElements;
+    if (low[d] > most || high[d] > most)
+      return node.unsupported("mode '" + mode + "' of a dimension of " + std::to_string(dim) + " to " +
+                              std::to_string(size));
+    auto source = [&](int64_t i) { return sourceOf(i, dim, mode == "wrap", mode == "reflect"); };
+    if (size > most) {
+      x = padAround(node, x, d, low[d], high[d], source);
+      continue;
+    }
     Dims sources;
     for (int64_t i = 0; i < size; ++i)
-      sources.push_back(sourceOf(i - low[d], dim, mode == "wrap", mode == "reflect"));
+      sources.push_back(source(i - low[d]));
     x = node.make<GatherOp>({x, node.constant(HostTensor::ofInts(sources))}, node.attrs().integer("axis", d));
   }
   node.set(x);

@@ -275,7 +275,20 @@ Made firstThatFits(PrimitiveDesc desc, const KernelSpec &spec, const ConvShape &
   return nullptr;
 }
 
+/// Does padding fill a window but for one element?
+bool isFarPadded(const ConvShape &s) {
+  const Windows &w = s.windows;
+  for (size_t i = 0; i < w.kernel.size(); ++i)
+    if (std::max(w.low[i], s.high[i]) >= (w.kernel[i] - 1) * w.dilations[i] && w.kernel[i] > 1)
+      return true;
+  return false;
+}
+
 Made makeForward(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
+  // oneDNN 2.6's kernel in bf16 reads an element beside a volume's odd channels there, and multiplies it by 0.
+  if (s.dtype == DType::bf16 && !attempt.isWide && s.windows.in.size() == 3 && s.inPerGroup() % 2 == 1 &&
+      isFarPadded(s))
+    return nullptr;
   Described d(s, attempt);
   const auto wanted = d.forward(s.hasBias);
   dnnl::convolution_forward::primitive_desc desc(wanted, d.attributes, cpuEngine());
@@ -305,8 +318,11 @@ Made makeBackwardData(const KernelSpec &spec, const ConvShape &s, Attempt &attem
 }
 
 Made makeBackwardWeights(const KernelSpec &spec, const ConvShape &s, Attempt &attempt) {
-  // Of three dimensions oneDNN 2.6's kernel in bf16 adds up sums that nobody began, of taps that see padding alone.
-  if (s.windows.in.size() == 3 && s.dtype == DType::bf16 && !attempt.isWide)
+  // oneDNN 2.6's kernel in bf16 adds up sums that nobody began, of taps that see padding alone: of volumes, and of
+  // images that are one window wide, and narrower than a stride.
+  const Windows &w = s.windows;
+  if (s.dtype == DType::bf16 && !attempt.isWide &&
+      (w.in.size() == 3 || (w.out.back() == 1 && w.in.back() < w.strides.back())))
     return nullptr;
   Described d(s, attempt);
   const auto hint = d.hint();
