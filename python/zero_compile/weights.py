@@ -59,9 +59,9 @@ def state_dict(run, model=None):
         file = pathlib.Path(folder) / "weights.safetensors"
         programs.call("zero-run", "export", checkpoint, "--safetensors", file, "--model", model)
         state = {name: value for name, value in files.load_file(file).items() if name not in details.get("unsaved", ())}
-    passes = of_manifest(checkpoint, lambda manifest: int(manifest["step"]) * int(manifest["plan"]["accumulation"]), "does not say how many steps it has made")
-    for name in details.get("counts", {}).keys() & state.keys():  # what batch norms count is in no graph
-        state[name] = need("numpy", "zero import").asarray(state[name] + passes * details["counts"][name])
+    if counted := details.get("counts", {}).keys() & state.keys():  # what batch norms count is in no graph
+        passes = of_manifest(checkpoint, lambda manifest: int(manifest["step"]) * int(manifest["plan"]["accumulation"]), "does not say how many steps it has made")
+        state |= {name: need("numpy", "zero import").asarray(state[name] + passes * details["counts"][name]) for name in counted}
     return state, details
 
 

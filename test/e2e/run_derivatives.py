@@ -285,7 +285,6 @@ def many_pieces(n, length, hop):
          w, [2 * length * c * v for c, v in zip(covered, w)], loss=length * sum(c * v * v for c, v in zip(covered, w)), opset=17, ir=8, tolerance=1e-5,
          initializers=[ints("signal", [1, n, 1]), tensor([], 7, [hop], "hop"), tensor([], 7, [length], "length")])
     # And put back, where pieces overlap: the sum of squares of what all of an element's pieces make of it.
-    at = [sum(1 for begin in range(0, n - length + 1, hop) if begin <= j < begin + length) for j in range(n)]
     places = (n - length) // hop + 1
     v = [math.sin(0.11 * j) / 8 for j in range(length * places)]  # [length, places]
     image = [0.0] * n
@@ -296,7 +295,7 @@ def many_pieces(n, length, hop):
                                        node("Mul", ["i", "i"], ["y"], "/power")],
          v, [2 * image[k + p * hop] for k in range(length) for p in range(places)], loss=sum(x * x for x in image), opset=18, ir=8, tolerance=1e-5,
          initializers=[ints("blocks", [1, length, places]), ints("image", [1, n]), ints("block", [1, length])])
-    return f"{max(at)} pieces over each other"
+    return f"{max(covered)} pieces over each other"
 
 
 def long_resampling(n, size, mode, antialias=0):

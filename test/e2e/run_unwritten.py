@@ -13,13 +13,17 @@ suite = Suite(__doc__)
 FILLS = (255, 90)  # NaN, and 1.5e16 or (in 16 bits) as large
 
 
-def bits(plan, data, name, fill, world):
+def filled(fill):
+    """The environment of a program whose new memory is full of that byte; None: of the system's zeros."""
     library = next(suite.bin.parent.rglob("libfill_memory.so"), None)
     if library is None:
         raise Case("libfill_memory.so is not built")
+    return {} if fill is None else {"LD_PRELOAD": str(library), "ZC_FILL": str(fill)}
+
+
+def bits(plan, data, name, fill, world):
     out = suite.dir / f"{name}-{fill}"
-    suite.tool("zero-run", plan, "-n", world, "--data", data, "--steps", 2, "--quiet", "--threads", 2, "--out", out,
-               environment={} if fill is None else {"LD_PRELOAD": str(library), "ZC_FILL": str(fill)})
+    suite.tool("zero-run", plan, "-n", world, "--data", data, "--steps", 2, "--quiet", "--threads", 2, "--out", out, environment=filled(fill))
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "w.safetensors")
     return [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()], (out / "w.safetensors").read_bytes()
 
@@ -28,9 +32,9 @@ def unwritten(name, path, data, world, *flags):
     plan = suite.compile(path, suite.dir / f"{name}.plan", "--world-size", world, *flags)
     losses, weights = bits(plan, data, name, None, world)
     for fill in FILLS:
-        filled = bits(plan, data, name, fill, world)
-        same(f"losses, memory full of {fill}", filled[0], losses)
-        same(f"weights, memory full of {fill}", filled[1], weights)
+        got = bits(plan, data, name, fill, world)
+        same(f"losses, memory full of {fill}", got[0], losses)
+        same(f"weights, memory full of {fill}", got[1], weights)
 
 
 def is_seen():
@@ -40,7 +44,7 @@ def is_seen():
     for fill in (None, 255):
         out = suite.dir / f"seen-{fill}"
         told = suite.tool("zero-run", plan, "--data", suite.models / "mlp/inputs.safetensors", "--steps", 1, "--quiet", "--no-final", "--out", out,
-                          environment={} if fill is None else {"LD_PRELOAD": str(next(suite.bin.parent.rglob("libfill_memory.so"))), "ZC_FILL": str(fill)})
+                          environment=filled(fill))
         resident.append(json.loads(told.splitlines()[-1])["resident_memory"])
     if not resident[1] > resident[0]:
         raise Case(f"{resident} bytes")

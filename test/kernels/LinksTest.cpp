@@ -1,6 +1,7 @@
 // NCCL's calls on a GPU (ZC_TEST_DEVICE=cuda), of which one is enough: a rank that is a group by itself meets nobody,
 // and sends to itself what it receives. Between several GPUs they are tested beside a double alone (test/cuda/double).
 #include "runtime/cuda/Cuda.h"
+#include "test/runtime/ExpectOk.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <numeric>
 
 using namespace zc;
+using zc::test::expectOk;
 
 namespace {
 
@@ -44,7 +46,6 @@ protected:
     ASSERT_TRUE(result.ok()) << render(result.error());
     to = std::move(*result);
   }
-  static void expectOk(const Status &status) { EXPECT_TRUE(status.ok()) << render(status.error()); }
 
   void open(AxisSet axes) {
     DeviceLinks::Id id{};

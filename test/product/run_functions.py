@@ -5,9 +5,9 @@ from product import beside_torch, by_exporter, expect, needs, quiet_torch, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
-import torch.utils.checkpoint
 from torch import nn
 from torch.nn import functional
+from backwards import frozen_for_a_while, own_backward, recomputed, straight_through, taught
 from functions import ROWS, Model, batches, pooled
 
 suite = suite(__doc__)
@@ -47,26 +47,6 @@ def filterbank(h, given):
     bands = torch.log(torch.clamp(given["model"].centres.abs()[:, :5] @ torch.sqrt(torch.view_as_real(spectrum).pow(2).sum(-1) + 1e-9), min=1e-5))
     whole = torch.stft(rows, 8, hop_length=3, normalized=True, onesided=False, pad_mode="constant", return_complex=True)
     return bands.mean() + (whole * whole.conj()).real.mean() + torch.stft(rows, 8, return_complex=True).angle().cos().mean()
-
-
-def taught(h, given):
-    """By what the same weights say without a gradient."""
-    with torch.no_grad():
-        target = (pooled(h) / 0.5).softmax(-1)
-    return -(target * pooled(h * 0.9).log_softmax(-1)).sum(-1).mean() + straight_through(h, given)
-
-
-def frozen_for_a_while(h, given):
-    """As a discriminator is in its generator's loss, by the method and by the attribute."""
-    centres = given["model"].centres
-    centres.requires_grad_(False)
-    made = (h.mean(1) @ centres.T).logsumexp(-1).mean()
-    centres.requires_grad = True
-    return made + (h.detach().mean(1) @ centres.T).square().mean()
-
-
-def straight_through(h, given):
-    return (h + (h.round() - h).detach()).square().mean()
 
 
 def alike(h, given):
@@ -155,59 +135,6 @@ def errors(h, given):
     far = sum(loss(h, target, reduction="sum", **how) for loss, how in ((functional.l1_loss, {}), (functional.huber_loss, {"delta": 0.7}),
                                                                            (functional.smooth_l1_loss, {"beta": 0.3}), (functional.smooth_l1_loss, {"beta": 0.0})))
     return far / 100 + functional.huber_loss(h @ target.mT, torch.zeros(3, 3).expand(h.shape[0], -1, -1)) + functional.l1_loss(h, target)
-
-
-class Own(torch.autograd.Function):
-    """A sign, whose gradient is let through where its argument is small: a straight-through step, a spike's surrogate."""
-
-    @staticmethod
-    def forward(context, x, reach):
-        context.save_for_backward(x)
-        context.reach = reach
-        return x.sign()
-
-    @staticmethod
-    def backward(context, gradient):
-        (x,) = context.saved_tensors
-        return gradient * (x.abs() < context.reach).to(gradient.dtype), None
-
-
-class Turned(torch.autograd.Function):
-    @staticmethod
-    def forward(x, share):
-        return x.view_as(x)
-
-    @staticmethod
-    def setup_context(context, inputs, output):
-        context.share = inputs[1]
-
-    @staticmethod
-    def backward(context, gradient):
-        return -context.share * gradient, None
-
-
-class Shares(torch.autograd.Function):
-    """A softmax whose backward, which is its own gradient, is no product element by element."""
-
-    @staticmethod
-    def forward(context, x):
-        y = x.softmax(-1)
-        context.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(context, gradient):
-        (y,) = context.saved_tensors
-        return y * (gradient - (gradient * y).sum(-1, keepdim=True))
-
-
-def own_backward(h, given):
-    return (Own.apply(h, 0.7) * h + Turned.apply(h, 0.3).exp() + Shares.apply(h)).square().mean()
-
-
-def recomputed(h, given):
-    again = torch.utils.checkpoint.checkpoint(lambda x: x.tanh() * x, h, use_reentrant=True)
-    return torch.utils.checkpoint.checkpoint(lambda x: (x @ x.mT).sigmoid(), again, use_reentrant=False).square().mean()
 
 
 def positive(h):

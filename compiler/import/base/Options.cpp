@@ -4,6 +4,7 @@
 #include "dialects/graph/ConstantLimit.h"
 
 #include <charconv>
+#include <limits>
 
 using namespace zc;
 using namespace zc::importer;
@@ -12,6 +13,7 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
   struct Named {
     const char *name;
     int64_t ImportLimits::*limit;
+    int64_t most = std::numeric_limits<int64_t>::max();
   };
   constexpr Named table[] = {{"nodes", &ImportLimits::nodes},
                              {"node-attributes", &ImportLimits::nodeAttributes},
@@ -19,7 +21,7 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
                              {"name-bytes", &ImportLimits::nameBytes},
                              {"rank", &ImportLimits::rank},
                              {"hard-links", &ImportLimits::hardLinks},
-                             {"folded-elements", &ImportLimits::foldedElements},
+                             {"folded-elements", &ImportLimits::foldedElements, graph::kMostConstantElements},
                              {"folding-work", &ImportLimits::foldingWork}};
   size_t equals = text.find('=');
   std::string name = text.substr(0, equals), names = "model-bytes";
@@ -31,9 +33,9 @@ Status zc::importer::setLimit(ImportLimits &limits, const std::string &text) {
   for (const Named &entry : table) {
     names += std::string(", ") + entry.name;
     if (entry.name == name && value >= 0) {
-      if (entry.limit == &ImportLimits::foldedElements && value > graph::kMostConstantElements)
+      if (value > entry.most)
         return makeError(Code::usage, badLimit,
-                         "'" + text + "' is more than " + std::to_string(graph::kMostConstantElements) +
+                         "'" + text + "' is more than " + std::to_string(entry.most) +
                              ", the most elements of a constant",
                          "--limit");
       return limits.*entry.limit = value, Status();
