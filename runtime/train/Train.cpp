@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <malloc.h>
 #include <unistd.h>
 #include <utility>
 
@@ -57,6 +58,8 @@ private:
   /// The run ends after `current`, which is saved, because it was told to stop.
   Status preempt();
   /// Where the run goes on without it, a save that fails is told of.
+  /// To the system: what the process's allocator keeps of memory that is free, which is no part of the plan.
+  void giveBack();
   Status save(const std::string &name, int64_t step, bool goesOn);
   Status finish();
 
@@ -101,6 +104,7 @@ Status Rank::main() {
   if (!ready)
     return Status::success();
   ZC_RETURN_IF_ERROR(communicator.barrier());
+  giveBack();
   forget();
   if (leads())
     run.observer.starting(run.summary);
@@ -153,6 +157,11 @@ Status Rank::seekBest() {
   evaluations.best = NAN;
   evaluations.bestStep = evaluations.since = 0;
   return Status::success();
+}
+
+void Rank::giveBack() {
+  if (run.isFirst(communicator))
+    ::malloc_trim(0);
 }
 
 Status Rank::step(int64_t step) {
@@ -360,6 +369,7 @@ Status Rank::loop() {
 Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   ZC_RETURN_IF_ERROR(drain());
   ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
+  giveBack();
   Manifest manifest = run.manifest;
   manifest.step = step;
   manifest.data.position = run.positionAfter(step);
