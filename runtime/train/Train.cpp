@@ -57,9 +57,9 @@ private:
   void endWith(Error why) { run.endWith(communicator, std::move(why)); }
   /// The run ends after `current`, which is saved, because it was told to stop.
   Status preempt();
-  /// Where the run goes on without it, a save that fails is told of.
   /// To the system: what the process's allocator keeps of memory that is free, which is no part of the plan.
   void giveBack();
+  /// Where the run goes on without it, a save that fails is told of.
   Status save(const std::string &name, int64_t step, bool goesOn);
   Status finish();
 
