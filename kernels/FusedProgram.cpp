@@ -1,5 +1,5 @@
 #include "kernels/FusedProgram.h"
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
 #include <cstring>
 
@@ -209,7 +209,7 @@ private:
 Status checkOperands(const KernelSpec &spec) {
   auto alike = [&] {
     for (size_t i = 0; i < spec.operands.size(); ++i)
-      if (i < spec.numInputs ? !cpu::broadcastsTo(spec.operands[i].dims, spec.operands.back().dims)
+      if (i < spec.numInputs ? !shapes::broadcastsTo(spec.operands[i].dims, spec.operands.back().dims)
                              : spec.operands[i].dims != spec.operands.back().dims)
         return false;
     return true;
@@ -218,7 +218,7 @@ Status checkOperands(const KernelSpec &spec) {
     return std::all_of(spec.operands.begin(), spec.operands.end(),
                        [](const TensorType &type) { return isFusedType(type.dtype); });
   };
-  return cpu::Check(spec)
+  return shapes::Check(spec)
       .counts(0, kFusedInputs, 1, kFusedResults)
       .that(alike, "results of one shape, to which its inputs broadcast")
       .that(types, "f32, bf16, f16 or bool")
@@ -282,7 +282,7 @@ Result<FusedProgram> readFused(const KernelSpec &spec) {
       results.push_back(spec.operands[i].dtype);
   Reader reader(spec.getInts("program"), std::move(inputs), results);
   if (!reader.problem.empty())
-    return cpu::wrongSpec(spec, "a sound program, of which " + reader.problem);
+    return shapes::wrongSpec(spec, "a sound program, of which " + reader.problem);
   return std::move(reader.program);
 }
 

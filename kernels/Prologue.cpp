@@ -1,6 +1,6 @@
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
-#include "kernels/cpu/Strided.h"
+#include "kernels/shapes/Strided.h"
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ Error noProgram(const KernelSpec &spec, const std::string &why) {
 }
 
 /// The shape that all `inputs` broadcast to; nothing where there is none.
-std::optional<cpu::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
-  cpu::Dims shape;
+std::optional<shapes::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
+  shapes::Dims shape;
   for (const TensorType &input : inputs) {
     if (input.dims.size() > shape.size())
       shape.insert(shape.begin(), input.dims.size() - shape.size(), 1);
@@ -24,7 +24,7 @@ std::optional<cpu::Dims> broadcastOf(const std::vector<TensorType> &inputs) {
       if (input.dims[i] != 1)
         shape[lead + i] = input.dims[i];
   }
-  auto fits = [&](const TensorType &input) { return cpu::broadcastsTo(input.dims, shape); };
+  auto fits = [&](const TensorType &input) { return shapes::broadcastsTo(input.dims, shape); };
   if (!std::all_of(inputs.begin(), inputs.end(), fits))
     return std::nullopt;
   return shape;
@@ -63,11 +63,11 @@ Result<ProgrammedSpec> throughProgram(const KernelSpec &spec) {
   Prologue prologue{{}, {spec.operands.begin(), behind}, {}};
   std::vector<DType> types;
   for (const TensorType &input : prologue.inputs) {
-    if (!isFusedType(input.dtype) || input.dims.size() > cpu::kMaxRank)
+    if (!isFusedType(input.dtype) || input.dims.size() > shapes::kMaxRank)
       return noProgram(spec, "an input of the program is none of f32, bf16, f16 or bool, or has too many dimensions");
     types.push_back(input.dtype);
   }
-  std::optional<cpu::Dims> shape = broadcastOf(prologue.inputs);
+  std::optional<shapes::Dims> shape = broadcastOf(prologue.inputs);
   if (!shape)
     return noProgram(spec, "its inputs do not broadcast");
   std::string problem;

@@ -59,7 +59,7 @@ private:
     FailureOr<KernelSpec> spec = toKernelSpec(op);
     if (failed(spec))
       return false;
-    Result<cpu::AttentionShape> shape = cpu::readAttention(*spec);
+    Result<shapes::AttentionShape> shape = shapes::readAttention(*spec);
     return shape.ok() && cuda::isOnTensorCores(*shape);
   }
 };

@@ -3,7 +3,8 @@
 
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
-#include "kernels/cpu/Strided.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Strided.h"
 
 namespace zc::cpu {
 

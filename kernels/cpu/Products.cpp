@@ -1,7 +1,7 @@
 #include "kernels/cpu/Products.h"
-#include "kernels/cpu/HeadShapes.h"
-#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Tiles.h"
+#include "kernels/shapes/HeadShapes.h"
+#include "kernels/shapes/LinearParts.h"
 
 #include <algorithm>
 #include <charconv>
@@ -60,7 +60,7 @@ Result<ProductShape> productFromText(const std::string &whole) {
            takeNumber(text, ':', shape.k) && (text.empty() || takeNumber(text, ':', shape.batch)) && text.empty();
   // Matrices have bytes that can be counted, and products steps.
   auto areCountable = [&](int64_t rows, int64_t columns) {
-    return cpu::Workspace::times(shape.batch, rows * columns) <= kMaxElements;
+    return Workspace::times(shape.batch, rows * columns) <= kMaxElements;
   };
   isRead = isRead && areCountable(shape.m, shape.k) && areCountable(shape.k, shape.n) &&
            areCountable(shape.m, shape.n) && shape.flops() < 0x1p62;

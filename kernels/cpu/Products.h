@@ -11,7 +11,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
-#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/LinearParts.h"
 
 #include <hwy/targets.h>
 

@@ -1,6 +1,6 @@
-#include "kernels/cpu/LinearParts.h"
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/Support.h"
+#include "kernels/shapes/LinearParts.h"
 
 namespace zc {
 

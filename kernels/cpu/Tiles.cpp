@@ -6,6 +6,12 @@
 
 namespace zc::cpu {
 
+int tilesFor(int64_t tileBytes, int64_t tasks) {
+  constexpr int64_t room = int64_t(32) << 20;
+  int64_t fitting = std::clamp<int64_t>(room / std::max<int64_t>(tileBytes, 1), 2, 16);
+  return static_cast<int>(std::clamp<int64_t>(tasks, 1, fitting));
+}
+
 ProductTile::ProductTile(const MatmulShape &s) {
   int64_t m = std::min(s.m, kBlock), n = std::min(s.n, kBlock), k = std::min(s.k, kBlock);
   lhs = m * k;

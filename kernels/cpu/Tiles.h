@@ -5,8 +5,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
-#include "kernels/cpu/Windows.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Shapes.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 

@@ -28,7 +28,7 @@ template <typename T> struct AttentionBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
-    const cpu::AttentionShape &s = a.s;
+    const shapes::AttentionShape &s = a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t keyHead = a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     const A lowest = a.lowest();
@@ -78,7 +78,7 @@ template <typename T> struct AttentionGradients {
   A *deltas;  ///< of all rows
   A *weights; ///< of all rows: the sum of them where lse is rough
 
-  ZC_HD bool isRough(int64_t row) const { return cpu::AttentionShape::isRough(static_cast<const A *>(lse)[row]); }
+  ZC_HD bool isRough(int64_t row) const { return shapes::AttentionShape::isRough(static_cast<const A *>(lse)[row]); }
   /// e^(score - lse) of query `row` (i of its head) and key j, from their product.
   ZC_HD A power(int64_t head, int64_t row, int64_t i, int64_t j, A product) const {
     A sum = static_cast<const A *>(lse)[row];
@@ -109,7 +109,7 @@ template <typename T> struct QueryGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
-    const cpu::AttentionShape &s = g.a.s;
+    const shapes::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t keyHead = g.a.keyHeadOf(tile.head), row = tile.head * s.queries + tile.first;
     A *slopes = scores + index * kTile * s.keys;
@@ -162,7 +162,7 @@ template <typename T> struct KeyGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
-    const cpu::AttentionShape &s = g.a.s;
+    const shapes::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.keys);
     const int64_t rows = g.a.group() * s.queries;
     const int64_t firstHead = tile.head / s.keyHeads * s.heads + tile.head % s.keyHeads * g.a.group();
@@ -207,7 +207,7 @@ template <typename T> struct MaskGradBody {
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Score<T>;
     constexpr int kTile = AttentionPlaces<T>::kTile;
-    const cpu::AttentionShape &s = g.a.s;
+    const shapes::AttentionShape &s = g.a.s;
     const typename AttentionPlaces<T>::Tile tile(firstTile + index, s.queries);
     const int64_t maskHeads = s.maskHeads(), batches = s.batch / s.maskBatches(), heads = s.heads / maskHeads;
     const int64_t firstHead = tile.head / maskHeads * s.heads + tile.head % maskHeads;
@@ -242,9 +242,9 @@ void overTiles(const Launcher &launch, int64_t tiles, int64_t atOnce, Body body)
 }
 
 template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &spec) {
-  Result<cpu::AttentionShape> read = cpu::readAttention(spec);
+  Result<shapes::AttentionShape> read = shapes::readAttention(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  Result<cpu::AttentionTensors> located = cpu::readAttentionTensors(spec);
+  Result<shapes::AttentionTensors> located = shapes::readAttentionTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -267,9 +267,9 @@ template <typename Target> Prepared<Target> prepareAttention(const KernelSpec &s
 }
 
 template <typename T, typename Launcher>
-void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTensors &t, void *const *operands,
+void launchGradients(const AttentionGradients<T> &g, const shapes::AttentionGradTensors &t, void *const *operands,
                      const Launcher &launch) {
-  const cpu::AttentionShape &s = g.a.s;
+  const shapes::AttentionShape &s = g.a.s;
   if constexpr (sizeof(T) == 2)
     if (isOnTensorCores(s))
       return launchCoreAttentionGrad<T>(s, t, operands, launch);
@@ -286,9 +286,9 @@ void launchGradients(const AttentionGradients<T> &g, const cpu::AttentionGradTen
 }
 
 template <typename Target> Prepared<Target> prepareAttentionGrad(const KernelSpec &spec) {
-  Result<cpu::AttentionShape> read = cpu::readAttentionGrad(spec);
+  Result<shapes::AttentionShape> read = shapes::readAttentionGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  Result<cpu::AttentionGradTensors> located = cpu::readAttentionGradTensors(spec);
+  Result<shapes::AttentionGradTensors> located = shapes::readAttentionGradTensors(spec);
   ZC_RETURN_IF_ERROR(located.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

@@ -1,9 +1,9 @@
 //===- AttentionPlaces.h - where a GPU's attention finds rows, masks and scores -------------===//
 #pragma once
 
-#include "kernels/cpu/AttentionTensors.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/formula/Philox.h"
+#include "kernels/shapes/AttentionTensors.h"
 
 namespace zc::cuda {
 
@@ -17,7 +17,7 @@ template <typename T> struct HeadRows {
   T *first = nullptr;
   int64_t batch = 0, head = 0, row = 0; ///< elements from one to the next
   HeadRows() = default;
-  HeadRows(const cpu::HeadTensor &place, void *const *operands)
+  HeadRows(const shapes::HeadTensor &place, void *const *operands)
       : first(static_cast<T *>(operands[place.operand]) + place.offset), batch(place.batch), head(place.head),
         row(place.row) {}
   /// Row i of head `index`, of all batches, each of which has `heads`.
@@ -29,7 +29,7 @@ template <typename T> struct HeadRows {
 /// Tensors [batch, heads, rows, depth] and what is added to their scores.
 template <typename T> struct AttentionPlaces {
   using A = Score<T>;
-  cpu::AttentionShape s;
+  shapes::AttentionShape s;
   const void *mask;
 
   static constexpr int kTile = static_cast<int>(kAttentionTile);

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "kernels/Prologue.h"
-#include "kernels/cpu/Windows.h"
 #include "kernels/cuda/ChannelSums.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cuda {
 
@@ -29,13 +29,13 @@ struct Channels {
   StridedIndex<1> element; ///< element i of channel 0
   StridedIndex<1> channel; ///< of element i of the tensor
 
-  explicit Channels(const cpu::BatchNormShape &s)
+  explicit Channels(const shapes::BatchNormShape &s)
       : channels(s.channels), count(s.batch * s.inner), parts(channelParts(s)), areLast(s.channelsLast),
         step(areLast ? 1 : s.inner),
-        element(areLast ? cpu::Walk<1>({count}, {cpu::Dims{channels}})
-                        : cpu::Walk<1>({s.batch, s.inner}, {cpu::Dims{channels * s.inner, 1}})),
-        channel(areLast ? cpu::Walk<1>({count, channels}, {cpu::Dims{0, 1}})
-                        : cpu::Walk<1>({s.batch, channels, s.inner}, {cpu::Dims{0, 1, 0}})) {}
+        element(areLast ? shapes::Walk<1>({count}, {shapes::Dims{channels}})
+                        : shapes::Walk<1>({s.batch, s.inner}, {shapes::Dims{channels * s.inner, 1}})),
+        channel(areLast ? shapes::Walk<1>({count, channels}, {shapes::Dims{0, 1}})
+                        : shapes::Walk<1>({s.batch, channels, s.inner}, {shapes::Dims{0, 1, 0}})) {}
   int64_t elements() const { return channels * count; }
   ZC_HD int64_t at(int64_t c, int64_t i) const {
     int64_t offset[1];
@@ -267,7 +267,7 @@ void statistics(const Launcher &launch, const Channels &s, const NormSpace<T> &s
 
 /// A kernel that `run` launches, of the element type's tag, the shape that was `read`, and operands.
 template <typename Target, typename Run>
-Prepared<Target> overChannels(const KernelSpec &spec, const Result<cpu::BatchNormShape> &read, Run run) {
+Prepared<Target> overChannels(const KernelSpec &spec, const Result<shapes::BatchNormShape> &read, Run run) {
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     return launching<Target>(spec, [tag, s = Channels(*read), epsilon = read->epsilon,
@@ -279,7 +279,7 @@ Prepared<Target> overChannels(const KernelSpec &spec, const Result<cpu::BatchNor
 
 template <typename Target> Prepared<Target> prepareBatchNorm(const KernelSpec &spec) {
   return overChannels<Target>(
-      spec, cpu::readBatchNorm(spec),
+      spec, shapes::readBatchNorm(spec),
       [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
         using T = TypeOf<decltype(tag)>;
         auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
@@ -295,7 +295,7 @@ template <typename Target> Prepared<Target> prepareBatchNorm(const KernelSpec &s
 
 template <typename Target> Prepared<Target> prepareBatchNormStatistics(const KernelSpec &spec) {
   return overChannels<Target>(
-      spec, cpu::readBatchNormStatistics(spec),
+      spec, shapes::readBatchNormStatistics(spec),
       [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
         using T = TypeOf<decltype(tag)>;
         auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
@@ -307,7 +307,7 @@ template <typename Target> Prepared<Target> prepareBatchNormStatistics(const Ker
 
 template <typename Target> Prepared<Target> prepareBatchNormGrad(const KernelSpec &spec) {
   return overChannels<Target>(
-      spec, cpu::readBatchNormGrad(spec),
+      spec, shapes::readBatchNormGrad(spec),
       [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
         using T = TypeOf<decltype(tag)>;
         using S = Statistic<T>;
@@ -333,12 +333,12 @@ template <typename Target>
 Prepared<Target> prepareBatchNormGradSums(const KernelSpec &spec, const PartMaker<Target> &ofProgram) {
   Result<ProgrammedSpec> seen = throughProgram(spec);
   ZC_RETURN_IF_ERROR(seen.status());
-  Result<cpu::BatchNormShape> read = cpu::readBatchNormGradSums(seen->spec);
+  Result<shapes::BatchNormShape> read = shapes::readBatchNormGradSums(seen->spec);
   ZC_RETURN_IF_ERROR(read.status());
   std::shared_ptr<typename Target::KernelType> program;
   if (seen->prologue) {
     if (!read->channelsLast)
-      return cpu::wrongSpec(spec, "a program of tensors whose channels are last");
+      return shapes::wrongSpec(spec, "a program of tensors whose channels are last");
     Prepared<Target> made = ofProgram(spec);
     ZC_RETURN_IF_ERROR(made.status());
     program = std::move(*made);
@@ -370,7 +370,7 @@ Prepared<Target> prepareBatchNormGradSums(const KernelSpec &spec, const PartMake
 
 template <typename Target> Prepared<Target> prepareBatchNormApply(const KernelSpec &spec) {
   return overChannels<Target>(
-      spec, cpu::readBatchNormApply(spec),
+      spec, shapes::readBatchNormApply(spec),
       [](auto tag, const Channels &s, double epsilon, void *const *operands, const auto &launch) {
         using T = TypeOf<decltype(tag)>;
         auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
@@ -386,7 +386,7 @@ template <typename Target> Prepared<Target> prepareBatchNormApply(const KernelSp
 }
 
 template <typename Target> Prepared<Target> prepareMovingAverage(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkMovingAverage(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkMovingAverage(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [n = spec.operands[0].numElements(), momentum = spec.getReal("momentum", 0),

@@ -64,7 +64,7 @@ template <typename To> struct CastBody {
 };
 
 template <typename Target> Prepared<Target> prepareCast(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkCast(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkCast(spec));
   DType from = spec.operands[0].dtype, to = spec.operands[1].dtype;
   if (isFast(from) && isFast(to))
     return withFast(from, [&](auto fromTag) {

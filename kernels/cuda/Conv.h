@@ -13,14 +13,14 @@ namespace zc::cuda {
 
 using namespace formula;
 
-/// cpu::ConvShape as a kernel's argument, and the planes of its tensors: [n, c], [n, m] and the weight's [m, c of
+/// shapes::ConvShape as a kernel's argument, and the planes of its tensors: [n, c], [n, m] and the weight's [m, c of
 /// group].
 struct ConvPlaces {
   int64_t batch, inChannels, outChannels, inPerGroup, outPerGroup;
   PlaneOrder inOrder, outOrder;
   Windows windows;
 
-  explicit ConvPlaces(const cpu::ConvShape &s)
+  explicit ConvPlaces(const shapes::ConvShape &s)
       : batch(s.batch), inChannels(s.inChannels), outChannels(s.outChannels), inPerGroup(s.inPerGroup()),
         outPerGroup(s.outPerGroup()), inOrder(s.in()), outOrder(s.out()), windows(s.windows) {}
   /// Where element `i` of a channel lies.
@@ -93,9 +93,9 @@ template <typename T> struct ConvWeightGradBody {
 };
 
 /// conv, or conv_transpose: alike but for the body.
-template <typename Target, template <typename> typename Body, Result<cpu::ConvShape> (*read)(const KernelSpec &)>
+template <typename Target, template <typename> typename Body, Result<shapes::ConvShape> (*read)(const KernelSpec &)>
 Prepared<Target> prepareConv(const KernelSpec &spec) {
-  Result<cpu::ConvShape> shape = read(spec);
+  Result<shapes::ConvShape> shape = read(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   return withFloat(shape->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -111,7 +111,7 @@ Prepared<Target> prepareConv(const KernelSpec &spec) {
 }
 
 template <typename Target> Prepared<Target> prepareConvWeightGrad(const KernelSpec &spec) {
-  Result<cpu::ConvShape> shape = cpu::readConvWeightGrad(spec);
+  Result<shapes::ConvShape> shape = shapes::readConvWeightGrad(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   return withFloat(shape->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -126,8 +126,8 @@ template <typename Target> Prepared<Target> prepareConvWeightGrad(const KernelSp
 }
 
 template <typename Target, typename Registry> void addConvs(Registry &registry) {
-  registry.add("conv", prepareConv<Target, ConvBody, cpu::readConv>);
-  registry.add("conv_transpose", prepareConv<Target, ConvTransposeBody, cpu::readConvTranspose>);
+  registry.add("conv", prepareConv<Target, ConvBody, shapes::readConv>);
+  registry.add("conv_transpose", prepareConv<Target, ConvTransposeBody, shapes::readConvTranspose>);
   registry.add("conv_weight_grad", prepareConvWeightGrad<Target>);
 }
 

@@ -26,7 +26,7 @@ template <typename T, CoreForm kForm> struct CoreScores {
   const void *mask;
   int64_t maskStrides[4];
 
-  CoreScores(const cpu::AttentionShape &s, const void *mask)
+  CoreScores(const shapes::AttentionShape &s, const void *mask)
       : heads(static_cast<int>(s.heads)), keyHeads(static_cast<int>(s.keyHeads)), queries(static_cast<int>(s.queries)),
         keys(static_cast<int>(s.keys)), depth(static_cast<int>(s.depth)), valueDepth(static_cast<int>(s.valueDepth)),
         before(keys - queries + static_cast<int>(s.firstSeen())),
@@ -305,7 +305,7 @@ private:
 };
 
 /// fn(integral_constant<CoreForm, form>)
-template <typename Fn> void withForm(const cpu::AttentionShape &s, const Fn &fn) {
+template <typename Fn> void withForm(const shapes::AttentionShape &s, const Fn &fn) {
   if (s.dropout != 0 || s.softcap != 0)
     fn(std::integral_constant<CoreForm, CoreForm::general>());
   else if (s.hasMask)
@@ -315,7 +315,7 @@ template <typename Fn> void withForm(const cpu::AttentionShape &s, const Fn &fn)
 }
 
 template <typename T, typename Launcher>
-void launchCoreAttention(const cpu::AttentionShape &s, const cpu::AttentionTensors &t, void *const *operands,
+void launchCoreAttention(const shapes::AttentionShape &s, const shapes::AttentionTensors &t, void *const *operands,
                          const Launcher &launch) {
   const HeadRows<const T> q(t.query, operands), k(t.key, operands), v(t.value, operands);
   const HeadRows<T> y(t.result, operands);

@@ -276,8 +276,8 @@ private:
 };
 
 template <typename T, typename Launcher>
-void launchCoreAttentionGrad(const cpu::AttentionShape &s, const cpu::AttentionGradTensors &t, void *const *operands,
-                             const Launcher &launch) {
+void launchCoreAttentionGrad(const shapes::AttentionShape &s, const shapes::AttentionGradTensors &t,
+                             void *const *operands, const Launcher &launch) {
   const HeadRows<const T> grad(t.grad, operands), q(t.query, operands), k(t.key, operands), v(t.value, operands),
       output(t.output, operands);
   const HeadRows<T> dq(t.dQuery, operands), dk(t.dKey, operands), dv(t.dValue, operands);

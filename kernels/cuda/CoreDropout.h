@@ -15,7 +15,7 @@ template <typename Warp> using CoreKept = typename Warp::template Held<uint32_t,
 
 class CoreDropout {
 public:
-  explicit CoreDropout(const cpu::AttentionShape &s)
+  explicit CoreDropout(const shapes::AttentionShape &s)
       : id(s.dropoutId), seed(s.seed), rank(s.rank), threshold(static_cast<uint32_t>(dropoutThreshold(s.dropout))),
         scale(static_cast<float>(1 / (1 - s.dropout))) {}
 

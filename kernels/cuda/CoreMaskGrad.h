@@ -135,7 +135,7 @@ private:
 
 /// After exponents and deltas are there.
 template <int D, typename T, CoreForm kForm, typename Launcher>
-void launchCoreMaskGrad(const cpu::AttentionShape &s, const CoreGradients<T, kForm> &g, float *dMask,
+void launchCoreMaskGrad(const shapes::AttentionShape &s, const CoreGradients<T, kForm> &g, float *dMask,
                         const Launcher &launch) {
   using Body = CoreMaskGradBody<T, D, kForm>;
   const int64_t masks = s.maskBatches() * s.maskHeads();

@@ -6,8 +6,8 @@
 
 namespace zc::cuda {
 
-int64_t CudnnAttention::gradBytes(const cpu::AttentionShape &s) {
-  using Space = cpu::Workspace;
+int64_t CudnnAttention::gradBytes(const shapes::AttentionShape &s) {
+  using Space = shapes::Workspace;
   auto padded = [](int64_t n, int64_t to) { return (n + to - 1) / to * to; };
   int64_t slopes = Space::times(2, padded(s.queries, 64), padded(s.keys, 128)), sums = Space::times(4, s.queries);
   int64_t ofGroups = // dK and dV of each query head
@@ -21,7 +21,7 @@ namespace {
 /// as nobody has measured ours beside it: zc-gpu-bench attention.
 constexpr bool kOursIsFaster[] = {false, false};
 
-bool isTaken(const cpu::AttentionShape &s) {
+bool isTaken(const shapes::AttentionShape &s) {
   bool isHalf = s.dtype == DType::bf16 || s.dtype == DType::f16;
   bool isThere = s.batch && s.heads && s.queries && s.keys && s.depth && s.valueDepth;
   // Rows that see no key are 0 with us; masks go with positions where queries and keys have the same.
@@ -56,7 +56,7 @@ std::vector<Role> rolesOf(AttentionPass pass, bool hasMask) {
 }
 
 /// Of the mask's own extents: 1 where it is the same along a dimension.
-void setMask(CudnnHeads &tensor, const cpu::AttentionShape &s) {
+void setMask(CudnnHeads &tensor, const shapes::AttentionShape &s) {
   tensor.dims = {s.batch, s.heads, s.queries, s.keys};
   for (size_t d = 4; d-- > 0;) {
     const bool isSame = s.maskStrides[d] == 0;
@@ -65,7 +65,7 @@ void setMask(CudnnHeads &tensor, const cpu::AttentionShape &s) {
   }
 }
 
-CudnnHeads locate(Role role, const StridedView &view, int64_t size, const cpu::AttentionShape &s) {
+CudnnHeads locate(Role role, const StridedView &view, int64_t size, const shapes::AttentionShape &s) {
   CudnnHeads tensor{};
   tensor.operand = view.tensor;
   tensor.offset = view.offset * size;
@@ -90,7 +90,7 @@ CudnnHeads locate(Role role, const StridedView &view, int64_t size, const cpu::A
 
 bool CudnnAttention::cut() {
   constexpr int64_t kMostAtOnce = int64_t(256) << 20, kMost = int64_t(1) << 30;
-  const cpu::AttentionShape whole = shape;
+  const shapes::AttentionShape whole = shape;
   bool isFound = false;
   // Heads that share keys stay together; parts of heads are of one sample, so that their sums have no gaps.
   for (int64_t ofHeads = 1; ofHeads <= whole.keyHeads; ++ofHeads)
@@ -98,7 +98,7 @@ bool CudnnAttention::cut() {
       if (whole.keyHeads % ofHeads || whole.batch % ofBatch || (ofHeads > 1 && ofBatch < whole.batch) ||
           (isFound && ofHeads * ofBatch >= calls()))
         continue;
-      cpu::AttentionShape part = whole;
+      shapes::AttentionShape part = whole;
       part.batch /= ofBatch;
       part.heads /= ofHeads;
       part.keyHeads /= ofHeads;
@@ -115,8 +115,8 @@ bool CudnnAttention::cut() {
 
 std::optional<CudnnAttention> CudnnAttention::of(const KernelSpec &spec) {
   const AttentionPass pass = spec.name == "attention_grad" ? AttentionPass::gradient : AttentionPass::forward;
-  Result<cpu::AttentionShape> whole =
-      pass == AttentionPass::gradient ? cpu::readAttentionGrad(spec) : cpu::readAttention(spec);
+  Result<shapes::AttentionShape> whole =
+      pass == AttentionPass::gradient ? shapes::readAttentionGrad(spec) : shapes::readAttention(spec);
   if (!whole || !isTaken(*whole))
     return std::nullopt;
   CudnnAttention made(pass, *whole);

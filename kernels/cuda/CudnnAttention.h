@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <array>
 #include <optional>
@@ -28,7 +28,7 @@ struct CudnnHeads {
 /// samples and heads go in parts that work in 256 MiB.
 struct CudnnAttention {
   AttentionPass pass;
-  cpu::AttentionShape shape;       ///< of a call
+  shapes::AttentionShape shape;    ///< of a call
   int64_t batchParts, headParts;   ///< a call for each part of the samples and each of the key heads
   std::vector<CudnnHeads> tensors; ///< that the kernel's description names, in its order
 
@@ -39,13 +39,13 @@ struct CudnnAttention {
   static std::optional<CudnnAttention> chosen(const KernelSpec &spec);
 
   /// Bytes that the gradient of one call works in, as cuDNN 9.28 says for compute capability 9.0.
-  static int64_t gradBytes(const cpu::AttentionShape &s);
+  static int64_t gradBytes(const shapes::AttentionShape &s);
   int64_t calls() const { return batchParts * headParts; }
   /// Bytes from the operands' beginnings to the tensors of a call.
   std::vector<int64_t> offsetsOf(int64_t call) const;
 
 private:
-  CudnnAttention(AttentionPass pass, const cpu::AttentionShape &whole)
+  CudnnAttention(AttentionPass pass, const shapes::AttentionShape &whole)
       : pass(pass), shape(whole), batchParts(1), headParts(1) {}
   /// False where no part is small enough.
   bool cut();

@@ -6,20 +6,20 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Windows.h"
+#include "kernels/shapes/Windows.h"
 
 #include <optional>
 
 namespace zc::cuda {
 
-using cpu::Dims;
+using shapes::Dims;
 
 /// Which of the convolution's tensors the kernel computes.
 enum class ConvPass : uint8_t { output, input, weight };
 
 /// Of f32, bf16 and f16, with one to three spatial dimensions; sums in fp32.
 struct CudnnConv {
-  cpu::ConvShape
+  shapes::ConvShape
       shape; ///< with two or three spatial dimensions: cuDNN knows no row alone, which is a plane of height 1
   ConvPass pass;
   bool tf32 = false; ///< of f32, KernelSpec's

@@ -11,11 +11,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/ElementShapes.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
 #include "kernels/formula/Activation.h"
 #include "kernels/formula/Elementwise.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cuda {
 
@@ -203,10 +203,10 @@ template <typename T, typename R, typename F> struct BroadcastBody {
 
 /// Operands a, b, y; a and b broadcast to y.
 template <typename Target, typename T, typename R, typename F> Prepared<Target> zipping(const KernelSpec &spec, F f) {
-  const cpu::Dims &result = spec.operands[2].dims;
+  const shapes::Dims &result = spec.operands[2].dims;
   StridedIndex<3> places(
-      cpu::Walk<3>(result, {cpu::rowMajorStrides(result), cpu::broadcastStrides(spec.operands[0].dims, result),
-                            cpu::broadcastStrides(spec.operands[1].dims, result)}));
+      shapes::Walk<3>(result, {shapes::rowMajorStrides(result), shapes::broadcastStrides(spec.operands[0].dims, result),
+                               shapes::broadcastStrides(spec.operands[1].dims, result)}));
   return launching<Target>(
       spec, [n = spec.operands[2].numElements(), places, f](void *const *operands, const auto &launch) {
         using Body = ZipBody<T, R, F>;
@@ -255,10 +255,10 @@ template <typename T> struct SelectBody {
 };
 
 template <typename Target> Prepared<Target> prepareSelect(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkSelect(spec));
-  const cpu::Dims &result = spec.operands[3].dims;
-  auto along = [&](size_t i) { return cpu::broadcastStrides(spec.operands[i].dims, result); };
-  StridedIndex<4> places(cpu::Walk<4>(result, {cpu::rowMajorStrides(result), along(0), along(1), along(2)}));
+  ZC_RETURN_IF_ERROR(shapes::checkSelect(spec));
+  const shapes::Dims &result = spec.operands[3].dims;
+  auto along = [&](size_t i) { return shapes::broadcastStrides(spec.operands[i].dims, result); };
+  StridedIndex<4> places(shapes::Walk<4>(result, {shapes::rowMajorStrides(result), along(0), along(1), along(2)}));
   bool flat = true;
   for (size_t t = 1; t < 4; ++t)
     flat = flat && (places.dense[t] || places.scalar[t]);
@@ -284,14 +284,14 @@ template <typename Target, typename Family> Prepared<Target> mapIntegers(const K
 }
 
 template <typename Target> Prepared<Target> prepareNot(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isBits, "bool or integers"));
-  if (cpu::isBool(spec.operands[0].dtype))
+  ZC_RETURN_IF_ERROR(shapes::checkUnary(spec, shapes::isBits, "bool or integers"));
+  if (shapes::isBool(spec.operands[0].dtype))
     return mapping<Target, Bool, Bool>(spec, Applied<BoolNot, Bool>());
   return mapIntegers<Target, IntegerFunctions>(spec);
 }
 
 template <typename Target> Prepared<Target> prepareIsNan(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkIsNan(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkIsNan(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return mapping<Target, T, Bool>(spec, IsNanOf<T>());
@@ -299,21 +299,21 @@ template <typename Target> Prepared<Target> prepareIsNan(const KernelSpec &spec)
 }
 
 template <typename Target> Prepared<Target> prepareGelu(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 1));
+  ZC_RETURN_IF_ERROR(shapes::checkActivation(spec, 1));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return mapping<Target, T, T>(spec, GeluOf<T>{spec.getInt("tanh", 0) != 0});
   });
 }
 template <typename Target> Prepared<Target> prepareGeluGrad(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 2));
+  ZC_RETURN_IF_ERROR(shapes::checkActivation(spec, 2));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return zipping<Target, T, T>(spec, GeluGradOf<T>{spec.getInt("tanh", 0) != 0});
   });
 }
 template <typename Target> Prepared<Target> prepareSiluGrad(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkActivation(spec, 2));
+  ZC_RETURN_IF_ERROR(shapes::checkActivation(spec, 2));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return zipping<Target, T, T>(spec, SiluGradOf<T>());
@@ -330,11 +330,11 @@ template <typename Target, typename Op> Prepared<Target> mapFloats(const KernelS
   });
 }
 template <typename Target, typename Op> Prepared<Target> prepareFloatFunction(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
+  ZC_RETURN_IF_ERROR(shapes::checkUnary(spec, isComputeFloat, "f32, bf16, f16 or f64"));
   return mapFloats<Target, Op>(spec);
 }
 template <typename Target, typename Op> Prepared<Target> prepareAnyFunction(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkUnary(spec, cpu::isAny, "any type"));
+  ZC_RETURN_IF_ERROR(shapes::checkUnary(spec, shapes::isAny, "any type"));
   return isFloat(spec.operands[0].dtype) ? mapFloats<Target, Op>(spec) : mapIntegers<Target, IntegerFunctions>(spec);
 }
 
@@ -345,7 +345,7 @@ template <typename Target> Prepared<Target> zipIntegers(const KernelSpec &spec) 
   });
 }
 template <typename Target, typename Op> Prepared<Target> prepareArithmetic(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, false));
+  ZC_RETURN_IF_ERROR(shapes::checkBinary(spec, shapes::isAny, false));
   DType type = spec.operands[0].dtype;
   if (!isFloat(type))
     return zipIntegers<Target>(spec);
@@ -357,14 +357,14 @@ template <typename Target, typename Op> Prepared<Target> prepareArithmetic(const
   });
 }
 template <typename Target> Prepared<Target> prepareComparison(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isAny, true));
+  ZC_RETURN_IF_ERROR(shapes::checkBinary(spec, shapes::isAny, true));
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return zipping<Target, T, Bool>(spec, ChosenOf<Comparisons, T, Bool>(spec.name));
   });
 }
 template <typename Target> Prepared<Target> prepareBitFunction(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkBinary(spec, cpu::isBits, false));
+  ZC_RETURN_IF_ERROR(shapes::checkBinary(spec, shapes::isBits, false));
   return zipIntegers<Target>(spec);
 }
 

@@ -10,7 +10,7 @@ namespace zc::cuda {
 namespace {
 
 static_assert(kMostOperands == kFusedInputs + kFusedResults);
-static_assert(kMostDims == cpu::kMaxRank);
+static_assert(kMostDims == shapes::kMaxRank);
 
 struct Function {
   const char *formula; ///< $a, $b: what the operands hold, in their compute types
@@ -126,12 +126,12 @@ std::string loadOf(Access access, size_t input, DType type) {
 
 /// Operands along the results; what there is none for walks as the elements' numbers.
 Walk walkOf(const SeenSpec &seen) {
-  const cpu::Dims &result = seen.spec.operands.back().dims;
-  std::array<cpu::Dims, kMostOperands + 1> strides;
-  strides.fill(cpu::rowMajorStrides(result));
+  const shapes::Dims &result = seen.spec.operands.back().dims;
+  std::array<shapes::Dims, kMostOperands + 1> strides;
+  strides.fill(shapes::rowMajorStrides(result));
   for (size_t i = 0; i < seen.views.size(); ++i)
     strides[i + 1] = stridesAlong(seen.views[i], result);
-  return Walk(cpu::Walk<kMostOperands + 1>(result, strides));
+  return Walk(shapes::Walk<kMostOperands + 1>(result, strides));
 }
 
 FusedArguments sizesOf(const Walk &walk, const SeenSpec &seen) {

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cuda {
 
@@ -38,7 +38,7 @@ template <typename T, typename I> struct GatherBody {
 };
 
 template <typename Target> Prepared<Target> prepareGather(const KernelSpec &spec) {
-  Result<cpu::GatherShape> read = cpu::readGather(spec);
+  Result<shapes::GatherShape> read = shapes::readGather(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(read->index, [&](auto tag) {
     using I = TypeOf<decltype(tag)>;
@@ -102,13 +102,13 @@ template <typename T> struct SegmentSumBody {
 };
 
 template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &spec) {
-  Result<cpu::GatherShape> read = cpu::readGatherGrad(spec);
+  Result<shapes::GatherShape> read = shapes::readGatherGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (read->n > INT32_MAX || read->count > INT32_MAX)
-    return cpu::wrongSpec(spec, "fewer than 2^31 rows and indices");
+    return shapes::wrongSpec(spec, "fewer than 2^31 rows and indices");
   return withElement(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return launching<Target>(spec, [s = *read, bytes = spec.operands.back().numBytes(), isOnto = cpu::addsOnto(spec),
+    return launching<Target>(spec, [s = *read, bytes = spec.operands.back().numBytes(), isOnto = shapes::addsOnto(spec),
                                     result = spec.numInputs](void *const *operands, const auto &launch) {
       if (isOnto)
         launch.copy(operands[result], operands[2], bytes);
@@ -159,7 +159,7 @@ template <typename T, typename I> struct GatherElementsBody {
 };
 
 template <typename Target> Prepared<Target> prepareGatherElements(const KernelSpec &spec) {
-  Result<cpu::ElementsShape> read = cpu::readElements(spec, 0, 2);
+  Result<shapes::ElementsShape> read = shapes::readElements(spec, 0, 2);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
     return withBytes(spec.operands[0].dtype, [&](auto tag) {

@@ -8,9 +8,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/HeadShapes.h"
 #include "kernels/cuda/Reduce.h"
 #include "kernels/cuda/Rows.h"
+#include "kernels/shapes/HeadShapes.h"
 
 #include <array>
 
@@ -76,7 +76,7 @@ template <typename Target> struct HeadProducts {
   int64_t rows = 0;
   Part logits, inputGrad, weightGrad;
 
-  static Result<HeadProducts> prepare(const cpu::HeadShape &s, int64_t rows, bool adds, int64_t scratch,
+  static Result<HeadProducts> prepare(const shapes::HeadShape &s, int64_t rows, bool adds, int64_t scratch,
                                       const PartMaker<Target> &make) {
     HeadProducts made;
     made.rows = rows;
@@ -87,10 +87,10 @@ template <typename Target> struct HeadProducts {
       part = std::move(*kernel);
       return {};
     };
-    ZC_RETURN_IF_ERROR(take(made.logits, cpu::logitsOf(s, rows)));
+    ZC_RETURN_IF_ERROR(take(made.logits, shapes::logitsOf(s, rows)));
     if (s.isGrad) {
-      ZC_RETURN_IF_ERROR(take(made.inputGrad, cpu::inputGradOf(s, rows)));
-      ZC_RETURN_IF_ERROR(take(made.weightGrad, cpu::weightGradOf(s, rows, adds)));
+      ZC_RETURN_IF_ERROR(take(made.inputGrad, shapes::inputGradOf(s, rows)));
+      ZC_RETURN_IF_ERROR(take(made.weightGrad, shapes::weightGradOf(s, rows, adds)));
     }
     return Result<HeadProducts>(std::move(made));
   }
@@ -99,7 +99,8 @@ template <typename Target> struct HeadProducts {
 /// Operands as in the graph dialect. T: storage, S: of the loss.
 template <typename Target, typename T, typename S> class Head {
 public:
-  static Prepared<Target> prepare(const KernelSpec &spec, const cpu::HeadShape &shape, const PartMaker<Target> &make) {
+  static Prepared<Target> prepare(const KernelSpec &spec, const shapes::HeadShape &shape,
+                                  const PartMaker<Target> &make) {
     Head head(spec, shape);
     const int64_t chunks = std::max<int64_t>(1, (shape.rows + shape.chunk - 1) / shape.chunk);
     auto take = [&](HeadProducts<Target> &products, int64_t rows, bool adds) -> Status {
@@ -142,9 +143,9 @@ public:
   }
 
 private:
-  Head(const KernelSpec &spec, const cpu::HeadShape &shape) : s(shape), at(s.isGrad), numInputs(spec.numInputs) {
+  Head(const KernelSpec &spec, const shapes::HeadShape &shape) : s(shape), at(s.isGrad), numInputs(spec.numInputs) {
     const HeadSpace space(shape);
-    cpu::Workspace workspace(spec);
+    shapes::Workspace workspace(spec);
     scratch = workspace.take<char>(space.scratch);
     logits = workspace.take<T>(space.logits);
     losses = workspace.take<double>(space.losses);
@@ -200,20 +201,20 @@ private:
                                       s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});
   }
 
-  cpu::HeadShape s;
+  shapes::HeadShape s;
   size_t at; ///< of the input
   size_t numInputs;
   HeadProducts<Target> first, middle, last;            ///< chunks; the first one finds no sums to add to
   std::unique_ptr<typename Target::KernelType> narrow; ///< null where sums have the gradient's type
-  cpu::Piece<char> scratch;
-  cpu::Piece<T> logits;
-  cpu::Piece<double> losses, factor, biasSums;
-  cpu::Piece<float> weightSums;
+  shapes::Piece<char> scratch;
+  shapes::Piece<T> logits;
+  shapes::Piece<double> losses, factor, biasSums;
+  shapes::Piece<float> weightSums;
   int64_t biasParts = 0;
 };
 
 template <typename Target>
-Prepared<Target> prepareHead(const KernelSpec &spec, const Result<cpu::HeadShape> &read,
+Prepared<Target> prepareHead(const KernelSpec &spec, const Result<shapes::HeadShape> &read,
                              const PartMaker<Target> &make) {
   ZC_RETURN_IF_ERROR(Status(read.status()));
   return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
@@ -224,9 +225,9 @@ Prepared<Target> prepareHead(const KernelSpec &spec, const Result<cpu::HeadShape
 /// `make`: of matmul, matmul_part and cast.
 template <typename Target, typename Registry> void addHeads(Registry &registry, const PartMaker<Target> &make) {
   registry.add("linear_cross_entropy",
-               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, cpu::readHead(spec), make); });
+               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, shapes::readHead(spec), make); });
   registry.add("linear_cross_entropy_grad",
-               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, cpu::readHeadGrad(spec), make); });
+               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, shapes::readHeadGrad(spec), make); });
 }
 
 } // namespace zc::cuda

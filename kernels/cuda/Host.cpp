@@ -1,7 +1,7 @@
 #include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Kernels.h"
 
-#include "kernels/cpu/LinearParts.h"
+#include "kernels/shapes/LinearParts.h"
 
 namespace zc::cuda {
 
@@ -53,7 +53,7 @@ void registerHostBlockKernels(KernelRegistry &registry) {
   addHostFamilies(kernels, preparePlainSums);
   addHostHeads(kernels, preparePlainProduct);
   addAtOnce(registry, kernels);
-  cpu::addLinear(registry, plainProduct);
+  shapes::addLinear(registry, plainProduct);
 }
 
 } // namespace zc::cuda

@@ -47,7 +47,7 @@ template <typename T> struct PlainGrad {
 Prepared<Host> preparePlainSums(const KernelSpec &spec) {
   Result<ProgrammedSpec> seen = throughProgram(spec);
   ZC_RETURN_IF_ERROR(seen.status());
-  Result<cpu::BatchNormShape> read = cpu::readBatchNormGradSums(seen->spec);
+  Result<shapes::BatchNormShape> read = shapes::readBatchNormGradSums(seen->spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

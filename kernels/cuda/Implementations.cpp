@@ -1,12 +1,12 @@
 #include "kernels/cuda/Implementations.h"
 #include "kernels/Prologue.h"
-#include "kernels/cpu/IndexShapes.h"
-#include "kernels/cpu/LinearParts.h"
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/cuda/CudnnConv.h"
 #include "kernels/cuda/Workspace.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
+#include "kernels/shapes/IndexShapes.h"
+#include "kernels/shapes/LinearParts.h"
 
 #include <iterator>
 #include <sstream>
@@ -33,27 +33,29 @@ constexpr Library kPrograms = {"NVRTC", [](const KernelSpec &spec) { return spec
 
 //===-- workspace: the larger of what a library and our own kernel need ------===//
 
-using cpu::bytesOf;
+using shapes::bytesOf;
 
 /// Of pairs of 32-bit numbers, one for each element of the operand.
 template <auto read, size_t operand> int64_t ofPairs(const KernelSpec &spec) {
   return read(spec).ok() ? pairsBytes(spec.operands[operand].numElements()) : 0;
 }
 
-int64_t reduceBytes(const cpu::ReduceShape &s) { return ReduceCut(s).bytes(); }
-int64_t headBytes(const cpu::HeadShape &s) { return HeadSpace(s).bytes(s); }
-template <int64_t sums> int64_t ofNormGrad(const cpu::NormShape &s) { return normGradBytes(s, sums); }
+int64_t reduceBytes(const shapes::ReduceShape &s) { return ReduceCut(s).bytes(); }
+int64_t headBytes(const shapes::HeadShape &s) { return HeadSpace(s).bytes(s); }
+template <int64_t sums> int64_t ofNormGrad(const shapes::NormShape &s) { return normGradBytes(s, sums); }
 
-int64_t productBytes(const cpu::MatmulShape &s) { return matmulBytes(s.numBatches * s.m * s.n); }
-int64_t matrixBytes(const cpu::MatmulShape &s) { return matmulBytes(s.m * s.n); }
-int64_t partBytes(const cpu::MatmulPartShape &s) { return matrixBytes(s.product); }
-int64_t linearBytes(const cpu::LinearParts &parts) { return bytesOf<cpu::readMatmul, matrixBytes>(parts.product); }
+int64_t productBytes(const shapes::MatmulShape &s) { return matmulBytes(s.numBatches * s.m * s.n); }
+int64_t matrixBytes(const shapes::MatmulShape &s) { return matmulBytes(s.m * s.n); }
+int64_t partBytes(const shapes::MatmulPartShape &s) { return matrixBytes(s.product); }
+int64_t linearBytes(const shapes::LinearParts &parts) {
+  return bytesOf<shapes::readMatmul, matrixBytes>(parts.product);
+}
 
-int64_t attentionBytes(const cpu::AttentionShape &s) {
+int64_t attentionBytes(const shapes::AttentionShape &s) {
   return isOnTensorCores(s) ? int64_t(256) : std::max<int64_t>(256, AttentionTiles(s).bytes());
 }
 int64_t ofAttentionGrad(const KernelSpec &spec) {
-  const Result<cpu::AttentionShape> s = cpu::readAttentionGrad(spec);
+  const Result<shapes::AttentionShape> s = shapes::readAttentionGrad(spec);
   if (!s)
     return 0;
   const auto cudnn = CudnnAttention::chosen(spec); // ours is at hand where cuDNN is not
@@ -66,16 +68,16 @@ int64_t ofConv(const KernelSpec &spec) {
   return conv ? conv->workspaceBytes() : 0;
 }
 
-template <int64_t sums> int64_t ofChannels(const cpu::BatchNormShape &s) { return batchNormBytes(s, sums); }
+template <int64_t sums> int64_t ofChannels(const shapes::BatchNormShape &s) { return batchNormBytes(s, sums); }
 int64_t ofBatchNormGradSums(const KernelSpec &spec) {
   const Result<ProgrammedSpec> seen = throughProgram(spec);
-  return seen ? bytesOf<cpu::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
+  return seen ? bytesOf<shapes::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
 }
 
-Result<cpu::ElementsShape> readElementsGrad(const KernelSpec &spec) { return cpu::readElements(spec, 2, 0); }
-Result<cpu::GatherNdShape> readGatherNdGrad(const KernelSpec &spec) { return cpu::readGatherNd(spec, 2, 0); }
-int64_t gatherNdGradBytes(const cpu::GatherNdShape &s) { return pairsBytes(s.batch * s.perBatch); }
-int64_t scatterNdBytes(const cpu::ScatterNdShape &s) { return pairsBytes(s.tuples); }
+Result<shapes::ElementsShape> readElementsGrad(const KernelSpec &spec) { return shapes::readElements(spec, 2, 0); }
+Result<shapes::GatherNdShape> readGatherNdGrad(const KernelSpec &spec) { return shapes::readGatherNd(spec, 2, 0); }
+int64_t gatherNdGradBytes(const shapes::GatherNdShape &s) { return pairsBytes(s.batch * s.perBatch); }
+int64_t scatterNdBytes(const shapes::ScatterNdShape &s) { return pairsBytes(s.tuples); }
 
 //===-- the table -----------------------------------------------------------===//
 
@@ -88,36 +90,36 @@ struct Record {
 };
 constexpr Record kRecords[] = {
     {"fused", false, &kPrograms, nullptr},
-    {"matmul", false, &kProducts, bytesOf<cpu::readMatmul, productBytes>},
-    {"matmul_part", false, &kProducts, bytesOf<cpu::readMatmulPart, partBytes>},
-    {"linear_gelu_grad", true, &kProducts, bytesOf<cpu::LinearParts::of, linearBytes>},
-    {"linear_cross_entropy", true, &kProducts, bytesOf<cpu::readHead, headBytes>},
-    {"linear_cross_entropy_grad", true, &kProducts, bytesOf<cpu::readHeadGrad, headBytes>},
-    {"attention", true, &kAttention, bytesOf<cpu::readAttention, attentionBytes>},
+    {"matmul", false, &kProducts, bytesOf<shapes::readMatmul, productBytes>},
+    {"matmul_part", false, &kProducts, bytesOf<shapes::readMatmulPart, partBytes>},
+    {"linear_gelu_grad", true, &kProducts, bytesOf<shapes::LinearParts::of, linearBytes>},
+    {"linear_cross_entropy", true, &kProducts, bytesOf<shapes::readHead, headBytes>},
+    {"linear_cross_entropy_grad", true, &kProducts, bytesOf<shapes::readHeadGrad, headBytes>},
+    {"attention", true, &kAttention, bytesOf<shapes::readAttention, attentionBytes>},
     {"attention_grad", true, &kAttention, ofAttentionGrad},
     {"conv", true, &kConv, ofConv},
     {"conv_transpose", true, &kConv, ofConv},
     {"conv_weight_grad", true, &kConv, ofConv},
-    {"batch_norm", true, nullptr, bytesOf<cpu::readBatchNorm, ofChannels<2>>},
-    {"batch_norm_grad", true, nullptr, bytesOf<cpu::readBatchNormGrad, ofChannels<2>>},
-    {"batch_norm_statistics", true, nullptr, bytesOf<cpu::readBatchNormStatistics, ofChannels<2>>},
+    {"batch_norm", true, nullptr, bytesOf<shapes::readBatchNorm, ofChannels<2>>},
+    {"batch_norm_grad", true, nullptr, bytesOf<shapes::readBatchNormGrad, ofChannels<2>>},
+    {"batch_norm_statistics", true, nullptr, bytesOf<shapes::readBatchNormStatistics, ofChannels<2>>},
     {"batch_norm_grad_sums", true, &kPrograms, ofBatchNormGradSums},
-    {"batch_norm_apply", true, nullptr, bytesOf<cpu::readBatchNormApply, ofChannels<0>>},
-    {"reduce_sum", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
-    {"reduce_mean", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
-    {"reduce_max", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
-    {"reduce_min", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
-    {"reduce_prod", true, nullptr, bytesOf<cpu::readReduce, reduceBytes>},
-    {"cross_entropy", true, nullptr, bytesOf<cpu::readCrossEntropy, crossEntropyBytes>},
-    {"cross_entropy_grad", true, nullptr, bytesOf<cpu::readCrossEntropyGrad, crossEntropyGradBytes>},
-    {"layer_norm_grad", true, nullptr, bytesOf<cpu::readLayerNormGrad, ofNormGrad<2>>},
-    {"rms_norm_grad", true, nullptr, bytesOf<cpu::readRmsNormGrad, ofNormGrad<1>>},
-    {"gather_grad", true, nullptr, bytesOf<cpu::readGatherGrad, gatherGradBytes>},
+    {"batch_norm_apply", true, nullptr, bytesOf<shapes::readBatchNormApply, ofChannels<0>>},
+    {"reduce_sum", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
+    {"reduce_mean", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
+    {"reduce_max", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
+    {"reduce_min", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
+    {"reduce_prod", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
+    {"cross_entropy", true, nullptr, bytesOf<shapes::readCrossEntropy, crossEntropyBytes>},
+    {"cross_entropy_grad", true, nullptr, bytesOf<shapes::readCrossEntropyGrad, crossEntropyGradBytes>},
+    {"layer_norm_grad", true, nullptr, bytesOf<shapes::readLayerNormGrad, ofNormGrad<2>>},
+    {"rms_norm_grad", true, nullptr, bytesOf<shapes::readRmsNormGrad, ofNormGrad<1>>},
+    {"gather_grad", true, nullptr, bytesOf<shapes::readGatherGrad, gatherGradBytes>},
     {"gather_elements_grad", true, nullptr, ofPairs<readElementsGrad, 1>},
     {"gather_nd_grad", true, nullptr, bytesOf<readGatherNdGrad, gatherNdGradBytes>},
-    {"scatter_elements", true, nullptr, ofPairs<cpu::readScatterElements, 1>},
-    {"scatter_nd", true, nullptr, bytesOf<cpu::readScatterNd, scatterNdBytes>},
-    {"max_pool_grad", true, nullptr, ofPairs<cpu::readMaxPoolGrad, 0>},
+    {"scatter_elements", true, nullptr, ofPairs<shapes::readScatterElements, 1>},
+    {"scatter_nd", true, nullptr, bytesOf<shapes::readScatterNd, scatterNdBytes>},
+    {"max_pool_grad", true, nullptr, ofPairs<shapes::readMaxPoolGrad, 0>},
 };
 
 /// The others: ours, and they need none. By family, in the order of this folder's headers; Elementwise.h's functions

@@ -10,10 +10,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Block.h"
 #include "kernels/cuda/Workspace.h"
 #include "kernels/formula/Elements.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <limits>
 #include <type_traits>
@@ -27,7 +27,7 @@ struct WrongIndex {
 
   /// As the CPU's kernels say it.
   Error told(const KernelSpec &spec) const {
-    return cpu::outOfRange(spec, isLabel ? "label" : "index", value, low, high);
+    return shapes::outOfRange(spec, isLabel ? "label" : "index", value, low, high);
   }
 };
 

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/MetricShapes.h"
-#include "kernels/cpu/MoveShapes.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
+#include "kernels/shapes/MetricShapes.h"
+#include "kernels/shapes/MoveShapes.h"
 
 namespace zc::cuda {
 
@@ -35,8 +35,8 @@ struct alignas(16) Bytes16 {
 };
 
 /// The move in units of `scale` elements; only where all strides and sizes allow it (see unitsOf).
-inline cpu::Walk<2> moveWalk(const cpu::MoveShape &s, int64_t scale) {
-  cpu::Dims dims = s.dims, out = s.outStrides, in = s.inStrides;
+inline shapes::Walk<2> moveWalk(const shapes::MoveShape &s, int64_t scale) {
+  shapes::Dims dims = s.dims, out = s.outStrides, in = s.inStrides;
   if (scale > 1) {
     dims.back() /= scale;
     for (size_t i = 0; i + 1 < dims.size(); ++i) {
@@ -44,12 +44,12 @@ inline cpu::Walk<2> moveWalk(const cpu::MoveShape &s, int64_t scale) {
       in[i] /= scale;
     }
   }
-  return cpu::Walk<2>(dims, {out, in});
+  return shapes::Walk<2>(dims, {out, in});
 }
 
 /// Elements that can be moved at once: 16 bytes, where the innermost dimension is contiguous on both sides and
 /// everything else is a multiple; or 1.
-inline int64_t unitsOf(const cpu::MoveShape &s) {
+inline int64_t unitsOf(const shapes::MoveShape &s) {
   int64_t units = 16 / sizeOf(s.dtype);
   if (s.dims.empty() || s.dims.back() % units != 0 || s.outStrides.back() != 1 || s.inStrides.back() != 1 ||
       s.outStart % units != 0 || s.inStart % units != 0)
@@ -62,7 +62,7 @@ inline int64_t unitsOf(const cpu::MoveShape &s) {
 
 /// Both ways of a move, made once; which one is taken depends on addresses.
 struct Mover {
-  explicit Mover(const cpu::MoveShape &s)
+  explicit Mover(const shapes::MoveShape &s)
       : units(unitsOf(s)), n(1), outStart(s.outStart), inStart(s.inStart), size(sizeOf(s.dtype)),
         single(moveWalk(s, 1)), packed(moveWalk(s, units)) {
     for (int64_t d : s.dims)
@@ -91,9 +91,9 @@ struct Mover {
   StridedIndex<2> single, packed;
 };
 
-template <typename Target, Result<cpu::MoveShape> (*read)(const KernelSpec &)>
+template <typename Target, Result<shapes::MoveShape> (*read)(const KernelSpec &)>
 Prepared<Target> prepareMove(const KernelSpec &spec) {
-  Result<cpu::MoveShape> shape = read(spec);
+  Result<shapes::MoveShape> shape = read(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   return launching<Target>(spec, [mover = Mover(*shape), zeroBytes = shape->zeroFirst ? shape->outBytes : 0](
                                      void *const *operands, const auto &launch) {
@@ -123,11 +123,11 @@ template <typename T, typename Fn> auto withBitsOf(T value, Fn fn) {
 }
 
 template <typename Target> Prepared<Target> preparePad(const KernelSpec &spec) {
-  Result<cpu::PadShape> shape = cpu::readPad(spec);
+  Result<shapes::PadShape> shape = shapes::readPad(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   return withStorage(shape->move.dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return withBitsOf(cpu::fillValue<T>(shape->value), [&](auto value) {
+    return withBitsOf(shapes::fillValue<T>(shape->value), [&](auto value) {
       using U = decltype(value);
       return launching<Target>(
           spec, [mover = Mover(shape->move), n = shape->n, value](void *const *operands, const auto &launch) {
@@ -140,14 +140,14 @@ template <typename Target> Prepared<Target> preparePad(const KernelSpec &spec) {
 
 /// Each operand is a move of [outer, its bytes] into [outer, all bytes], so it uses the same packs.
 template <typename Target> Prepared<Target> prepareConcat(const KernelSpec &spec) {
-  Result<cpu::ConcatShape> shape = cpu::readConcat(spec);
+  Result<shapes::ConcatShape> shape = shapes::readConcat(spec);
   ZC_RETURN_IF_ERROR(shape.status());
   std::vector<Mover> movers;
   int64_t all = 0, at = 0;
   for (int64_t bytes : shape->bytes)
     all += bytes;
   for (int64_t bytes : shape->bytes) {
-    movers.emplace_back(cpu::MoveShape{DType::u8, {shape->outer, bytes}, {all, 1}, {bytes, 1}, at, 0, false, 0});
+    movers.emplace_back(shapes::MoveShape{DType::u8, {shape->outer, bytes}, {all, 1}, {bytes, 1}, at, 0, false, 0});
     at += bytes;
   }
   return launching<Target>(spec, [movers](void *const *operands, const auto &launch) {
@@ -158,14 +158,14 @@ template <typename Target> Prepared<Target> prepareConcat(const KernelSpec &spec
 }
 
 template <typename Target> Prepared<Target> prepareCopy(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkCopy(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkCopy(spec));
   return launching<Target>(spec, [bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
     launch.copy(operands[1], operands[0], bytes);
   });
 }
 
 template <typename Target> Prepared<Target> prepareOwnPart(const KernelSpec &spec) {
-  Result<int64_t> from = cpu::readOwnPart(spec);
+  Result<int64_t> from = shapes::readOwnPart(spec);
   ZC_RETURN_IF_ERROR(from.status());
   return launching<Target>(
       spec, [bytes = spec.operands[1].numBytes(), from = *from](void *const *operands, const auto &launch) {
@@ -174,7 +174,7 @@ template <typename Target> Prepared<Target> prepareOwnPart(const KernelSpec &spe
 }
 
 template <typename Target> Prepared<Target> prepareFillGaps(const KernelSpec &spec) {
-  Result<std::vector<int64_t>> gaps = cpu::readFillGaps(spec);
+  Result<std::vector<int64_t>> gaps = shapes::readFillGaps(spec);
   ZC_RETURN_IF_ERROR(gaps.status());
   return launching<Target>(
       spec, [gaps = *gaps, size = sizeOf(spec.operands[0].dtype)](void *const *operands, const auto &launch) {
@@ -217,7 +217,7 @@ void launchBytes(const Launcher &launch, const std::string &data, void *to) {
 }
 
 template <typename Target> Prepared<Target> prepareConstant(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkConstant(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkConstant(spec));
   if (!spec.has("value"))
     return launching<Target>(spec, [data = spec.getText("data")](void *const *operands, const auto &launch) {
       if (data.size() <= 1024)
@@ -227,7 +227,7 @@ template <typename Target> Prepared<Target> prepareConstant(const KernelSpec &sp
     });
   return withStorage(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    return withBitsOf(cpu::splatValue<T>(spec), [&](auto value) {
+    return withBitsOf(shapes::splatValue<T>(spec), [&](auto value) {
       using U = decltype(value);
       return launching<Target>(spec,
                                [n = spec.operands[0].numElements(), value](void *const *operands, const auto &launch) {
@@ -242,12 +242,12 @@ template <typename T> struct IotaBody {
   int64_t n;
   double start, delta;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
-    forElements(block, index, n, [&](int64_t i) { y[i] = cpu::iotaValue<T>(start, delta, i); });
+    forElements(block, index, n, [&](int64_t i) { y[i] = shapes::iotaValue<T>(start, delta, i); });
   }
 };
 
 template <typename Target> Prepared<Target> prepareIota(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkIota(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkIota(spec));
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [n = spec.operands[0].dims[0], start = spec.getReal("start", 0),
@@ -265,7 +265,7 @@ template <typename T> struct LossScaleBody {
 };
 
 template <typename Target> Prepared<Target> prepareLossScale(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkLossScale(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkLossScale(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [](void *const *operands, const auto &launch) {
@@ -275,10 +275,10 @@ template <typename Target> Prepared<Target> prepareLossScale(const KernelSpec &s
 }
 
 template <typename Target, typename Registry> void addMoves(Registry &registry) {
-  registry.add("transpose", prepareMove<Target, cpu::readTranspose>);
-  registry.add("expand", prepareMove<Target, cpu::readExpand>);
-  registry.add("slice", prepareMove<Target, cpu::readSlice>);
-  registry.add("slice_grad", prepareMove<Target, cpu::readSliceGrad>);
+  registry.add("transpose", prepareMove<Target, shapes::readTranspose>);
+  registry.add("expand", prepareMove<Target, shapes::readExpand>);
+  registry.add("slice", prepareMove<Target, shapes::readSlice>);
+  registry.add("slice_grad", prepareMove<Target, shapes::readSliceGrad>);
   registry.add("concat", prepareConcat<Target>);
   registry.add("pad", preparePad<Target>);
   registry.add("copy", prepareCopy<Target>);

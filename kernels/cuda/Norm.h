@@ -256,7 +256,7 @@ template <typename T> struct NormSumsBody {
 };
 
 template <typename Target, bool centred> Prepared<Target> prepareNorm(const KernelSpec &spec) {
-  Result<cpu::NormShape> read = centred ? cpu::readLayerNorm(spec) : cpu::readRmsNorm(spec);
+  Result<shapes::NormShape> read = centred ? shapes::readLayerNorm(spec) : shapes::readRmsNorm(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
@@ -305,7 +305,7 @@ void runNormGrad(const Launcher &launch, const NormGradOperands<T, S, centred> &
 }
 
 template <typename Target, bool centred> Prepared<Target> prepareNormGrad(const KernelSpec &spec) {
-  Result<cpu::NormShape> read = centred ? cpu::readLayerNormGrad(spec) : cpu::readRmsNormGrad(spec);
+  Result<shapes::NormShape> read = centred ? shapes::readLayerNormGrad(spec) : shapes::readRmsNormGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/IndexShapes.h"
 #include "kernels/cuda/Launch.h"
+#include "kernels/shapes/IndexShapes.h"
 
 namespace zc::cuda {
 
@@ -79,13 +79,13 @@ template <typename T, bool isProduct> struct CumulativeBody {
 
 /// A block per line, of one size: rows of another would make three kernels of each of twelve types.
 template <typename Launcher, typename Body>
-void overLines(const Launcher &launch, const cpu::Lines &lines, const Body &body) {
+void overLines(const Launcher &launch, const shapes::Lines &lines, const Body &body) {
   if (lines.count() > 0)
     launch.template blocks<kElementThreads>(lines.count(), body);
 }
 
 template <typename Target> Prepared<Target> prepareTopK(const KernelSpec &spec) {
-  Result<cpu::Lines> read = cpu::readTopK(spec);
+  Result<shapes::Lines> read = shapes::readTopK(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -100,7 +100,7 @@ template <typename Target> Prepared<Target> prepareTopK(const KernelSpec &spec) 
 }
 
 template <typename Target> Prepared<Target> prepareArgMax(const KernelSpec &spec) {
-  Result<cpu::Lines> read = cpu::readArgMax(spec);
+  Result<shapes::Lines> read = shapes::readArgMax(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -114,7 +114,7 @@ template <typename Target> Prepared<Target> prepareArgMax(const KernelSpec &spec
 }
 
 template <typename Target, bool isProduct> Prepared<Target> prepareCumulative(const KernelSpec &spec) {
-  Result<cpu::Lines> read = cpu::readCumulative(spec);
+  Result<shapes::Lines> read = shapes::readCumulative(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

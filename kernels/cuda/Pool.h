@@ -94,7 +94,7 @@ template <typename T> struct SumPoolGradBody {
 };
 
 template <typename Target> Prepared<Target> prepareMaxPool(const KernelSpec &spec) {
-  Result<cpu::PoolShape> read = cpu::readMaxPool(spec);
+  Result<shapes::PoolShape> read = shapes::readMaxPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     return withIndex(read->index, [&](auto indexTag) {
@@ -111,10 +111,10 @@ template <typename Target> Prepared<Target> prepareMaxPool(const KernelSpec &spe
 }
 
 template <typename Target> Prepared<Target> prepareMaxPoolGrad(const KernelSpec &spec) {
-  Result<cpu::PoolShape> read = cpu::readMaxPoolGrad(spec);
+  Result<shapes::PoolShape> read = shapes::readMaxPoolGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(spec.operands[2].numElements(), spec.operands[0].numElements()))
-    return cpu::wrongSpec(spec, "fewer than 2^31 elements");
+    return shapes::wrongSpec(spec, "fewer than 2^31 elements");
   return withFloat(read->dtype, [&](auto tag) {
     return withIndex(read->index, [&](auto indexTag) {
       using T = TypeOf<decltype(tag)>;
@@ -133,7 +133,7 @@ template <typename Target> Prepared<Target> prepareMaxPoolGrad(const KernelSpec 
 }
 
 template <typename Target> Prepared<Target> prepareSumPool(const KernelSpec &spec) {
-  Result<cpu::PoolShape> read = cpu::readSumPool(spec);
+  Result<shapes::PoolShape> read = shapes::readSumPool(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -147,7 +147,7 @@ template <typename Target> Prepared<Target> prepareSumPool(const KernelSpec &spe
 }
 
 template <typename Target> Prepared<Target> prepareSumPoolGrad(const KernelSpec &spec) {
-  Result<cpu::PoolShape> read = cpu::readSumPoolGrad(spec);
+  Result<shapes::PoolShape> read = shapes::readSumPoolGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

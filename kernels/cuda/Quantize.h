@@ -104,7 +104,7 @@ template <typename T> struct DequantizeSumBody {
 
 /// Quantizes what `ofElements` or `ofUnits(form)` gives.
 template <typename T, bool feeds, typename Launcher, typename Source, typename SourceOf>
-void quantizeFrom(const Launcher &launch, const cpu::QuantizeShape &s, void *const *operands,
+void quantizeFrom(const Launcher &launch, const shapes::QuantizeShape &s, void *const *operands,
                   std::initializer_list<const void *> plain, std::initializer_list<const void *> quantized,
                   const Source &ofElements, const SourceOf &ofUnits) {
   auto *out = static_cast<uint8_t *>(operands[1]);
@@ -122,7 +122,7 @@ void quantizeFrom(const Launcher &launch, const cpu::QuantizeShape &s, void *con
 }
 
 template <typename Target> Prepared<Target> prepareQuantize(const KernelSpec &spec) {
-  Result<cpu::QuantizeShape> read = cpu::readQuantize(spec);
+  Result<shapes::QuantizeShape> read = shapes::readQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -139,7 +139,7 @@ template <typename Target> Prepared<Target> prepareQuantize(const KernelSpec &sp
 }
 
 template <typename Target> Prepared<Target> prepareDequantizeSumQuantize(const KernelSpec &spec) {
-  Result<cpu::QuantizeShape> read = cpu::readDequantizeSumQuantize(spec);
+  Result<shapes::QuantizeShape> read = shapes::readDequantizeSumQuantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -157,7 +157,7 @@ template <typename Target> Prepared<Target> prepareDequantizeSumQuantize(const K
 
 /// y from quantized pieces by units, where they are; of sourceOf(form).
 template <typename T, bool sums, typename Launcher, typename SourceOf>
-bool dequantizeUnits(const Launcher &launch, const cpu::QuantizeShape &s, const uint8_t *q, T *y,
+bool dequantizeUnits(const Launcher &launch, const shapes::QuantizeShape &s, const uint8_t *q, T *y,
                      const SourceOf &sourceOf) {
   return withUnitForm(s, {y}, {q}, [&](auto form) {
     const UnitGrid grid(s);
@@ -167,7 +167,7 @@ bool dequantizeUnits(const Launcher &launch, const cpu::QuantizeShape &s, const 
 }
 
 template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &spec) {
-  Result<cpu::QuantizeShape> read = cpu::readDequantize(spec);
+  Result<shapes::QuantizeShape> read = shapes::readDequantize(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -183,7 +183,7 @@ template <typename Target> Prepared<Target> prepareDequantize(const KernelSpec &
 }
 
 template <typename Target> Prepared<Target> prepareDequantizeSum(const KernelSpec &spec) {
-  Result<cpu::QuantizeShape> read = cpu::readDequantizeSum(spec);
+  Result<shapes::QuantizeShape> read = shapes::readDequantizeSum(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFast(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

@@ -11,10 +11,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Divider.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/formula/QuantizedUnit.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cuda {
 
@@ -50,13 +50,13 @@ public:
   };
 
   /// Do the pieces of `s` consist of units, and not of too many?
-  static bool takes(const cpu::QuantizeShape &s) {
+  static bool takes(const shapes::QuantizeShape &s) {
     constexpr int64_t mostOfBlock = int64_t{kUnitsOfThread} * kUnit * kUnitThreads, mostUnits = int64_t{1} << 30;
     const QuantizedPiece &q = s.piece;
     return q.elements > 0 && q.elements % kUnit == 0 && q.block % kUnit == 0 && q.block <= mostOfBlock &&
            q.elements / kUnit <= mostUnits && q.blocks() <= mostUnits / s.pieces;
   }
-  explicit UnitGrid(const cpu::QuantizeShape &s)
+  explicit UnitGrid(const shapes::QuantizeShape &s)
       : pieceBytes(s.piece.bytes()), scalesAt(s.piece.scalesAt()), elements(s.piece.elements), columns(s.grid.columns),
         rows(static_cast<uint32_t>(s.grid.rows)), units(static_cast<int32_t>(s.piece.elements / kUnit)),
         blocks(static_cast<int32_t>(s.piece.blocks())), unitsOfBlock(static_cast<int32_t>(s.piece.block / kUnit)) {
@@ -338,7 +338,7 @@ private:
 
 /// fn(form) for the form in which all of `quantized` lie, if units of them and of `plain` can be taken: else false.
 template <typename Fn>
-bool withUnitForm(const cpu::QuantizeShape &s, std::initializer_list<const void *> plain,
+bool withUnitForm(const shapes::QuantizeShape &s, std::initializer_list<const void *> plain,
                   std::initializer_list<const void *> quantized, Fn fn) {
   auto areAt = [](std::initializer_list<const void *> pointers, uintptr_t bytes) {
     return std::all_of(pointers.begin(), pointers.end(),

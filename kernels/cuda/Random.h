@@ -10,13 +10,13 @@
 
 namespace zc::cuda {
 
-ZC_HD Words keyOf(const cpu::RandomShape &shape, const Frame &frame) {
+ZC_HD Words keyOf(const shapes::RandomShape &shape, const Frame &frame) {
   return randomKey(shape.id, frame.context->step, frame.context->micro, shape.rank, shape.seed);
 }
 
 /// What dropout draws: fn(element, is it kept?) for those of part `index`, four a block of the generator.
 struct DropoutDraw {
-  cpu::RandomShape s;
+  shapes::RandomShape s;
   uint64_t threshold; ///< dropped where word < threshold
   ZC_CALLS_ANY template <typename Block, typename Fn>
   ZC_HD void forEach(Block &block, int64_t index, const Frame &frame, Fn fn) const {
@@ -68,7 +68,7 @@ template <typename T> struct DropoutGradBody {
 };
 template <typename T> struct RandomBody {
   T *y;
-  cpu::RandomShape s;
+  shapes::RandomShape s;
   bool normal;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     Part part(index, s.n);
@@ -79,7 +79,7 @@ template <typename T> struct RandomBody {
 };
 
 template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropout(spec);
+  Result<shapes::DropoutShape> read = shapes::readDropout(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -95,7 +95,7 @@ template <typename Target> Prepared<Target> prepareDropout(const KernelSpec &spe
 }
 
 template <typename Target> Prepared<Target> prepareDropoutMask(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropoutMask(spec);
+  Result<shapes::DropoutShape> read = shapes::readDropoutMask(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return launching<Target>(spec, [s = *read](void *const *operands, const auto &launch) {
     overElements(launch, s.numbers.n,
@@ -104,7 +104,7 @@ template <typename Target> Prepared<Target> prepareDropoutMask(const KernelSpec 
 }
 
 template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec &spec) {
-  Result<cpu::DropoutShape> read = cpu::readDropoutGrad(spec);
+  Result<shapes::DropoutShape> read = shapes::readDropoutGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -118,7 +118,7 @@ template <typename Target> Prepared<Target> prepareDropoutGrad(const KernelSpec 
 }
 
 template <typename Target> Prepared<Target> prepareRandom(const KernelSpec &spec) {
-  Result<cpu::RandomShape> read = cpu::readRandom(spec);
+  Result<shapes::RandomShape> read = shapes::readRandom(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

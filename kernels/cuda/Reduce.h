@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/MoveShapes.h"
 #include "kernels/cuda/Launch.h"
 #include "kernels/cuda/StridedIndex.h"
 #include "kernels/formula/Reduce.h"
+#include "kernels/shapes/MoveShapes.h"
 
 namespace zc::cuda {
 
@@ -159,9 +159,9 @@ void reduceParts(const Launcher &launch, const ReduceCut &cut, const ReducePlace
 }
 
 template <typename Target, ReductionKind kind> Prepared<Target> prepareReduce(const KernelSpec &spec) {
-  Result<cpu::ReduceShape> read = cpu::readReduce(spec);
+  Result<shapes::ReduceShape> read = shapes::readReduce(spec);
   ZC_RETURN_IF_ERROR(read.status());
-  cpu::Walk<1> kept(read->kept, {read->keptStrides}), reduced(read->reduced, {read->reducedStrides});
+  shapes::Walk<1> kept(read->kept, {read->keptStrides}), reduced(read->reduced, {read->reducedStrides});
   ReduceCut cut(*read);
   return withElement(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Row.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <algorithm>
 
@@ -86,7 +86,7 @@ template <typename T, int V, int P, bool logarithm> struct SoftmaxGradBody {
 };
 
 template <typename Target, bool logarithm> Prepared<Target> prepareSoftmax(const KernelSpec &spec) {
-  Result<cpu::AxisShape> read = cpu::readAxis(spec, 1);
+  Result<shapes::AxisShape> read = shapes::readAxis(spec, 1);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -103,7 +103,7 @@ template <typename Target, bool logarithm> Prepared<Target> prepareSoftmax(const
 }
 
 template <typename Target, bool logarithm> Prepared<Target> prepareSoftmaxGrad(const KernelSpec &spec) {
-  Result<cpu::AxisShape> read = cpu::readAxis(spec, 2);
+  Result<shapes::AxisShape> read = shapes::readAxis(spec, 2);
   ZC_RETURN_IF_ERROR(read.status());
   return withFloat(read->dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
@@ -253,7 +253,7 @@ template <typename T, typename S, int V> struct CrossEntropyGradBody {
 };
 
 template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec &spec) {
-  Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropy(spec);
+  Result<shapes::CrossEntropyShape> read = shapes::readCrossEntropy(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
@@ -273,7 +273,7 @@ template <typename Target> Prepared<Target> prepareCrossEntropy(const KernelSpec
 }
 
 template <typename Target> Prepared<Target> prepareCrossEntropyGrad(const KernelSpec &spec) {
-  Result<cpu::CrossEntropyShape> read = cpu::readCrossEntropyGrad(spec);
+  Result<shapes::CrossEntropyShape> read = shapes::readCrossEntropyGrad(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withStatistics(read->dtype, read->stat, [&](auto tag, auto statTag) {
     using T = TypeOf<decltype(tag)>;
@@ -314,7 +314,7 @@ template <typename L> struct LabelIndexBody {
 };
 
 template <typename Target> Prepared<Target> prepareLabelIndex(const KernelSpec &spec) {
-  Result<cpu::LabelIndexShape> read = cpu::readLabelIndex(spec);
+  Result<shapes::LabelIndexShape> read = shapes::readLabelIndex(spec);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(spec.operands[0].dtype, [&](auto tag) {
     using L = TypeOf<decltype(tag)>;

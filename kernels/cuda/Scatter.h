@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/IndexShapes.h"
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Segments.h"
 #include "kernels/cuda/StridedIndex.h"
+#include "kernels/shapes/IndexShapes.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cuda {
 
@@ -38,9 +38,9 @@ template <typename I> struct ElementOf {
 /// The slice of data that tuple t names, counted over all batches.
 template <typename I> struct SliceOf {
   const I *indices;
-  int64_t bounds[cpu::kMaxRank];
+  int64_t bounds[shapes::kMaxRank];
   int64_t length, perBatch, slices;
-  SliceOf(const void *indices, const cpu::Dims &of, int64_t perBatch, int64_t slices)
+  SliceOf(const void *indices, const shapes::Dims &of, int64_t perBatch, int64_t slices)
       : indices(static_cast<const I *>(indices)), bounds{}, length(static_cast<int64_t>(of.size())), perBatch(perBatch),
         slices(slices) {
     std::copy(of.begin(), of.end(), bounds);
@@ -73,7 +73,7 @@ template <typename T, typename I> struct GatherSlicesBody {
 };
 
 template <typename Target> Prepared<Target> prepareGatherNd(const KernelSpec &spec) {
-  Result<cpu::GatherNdShape> read = cpu::readGatherNd(spec, 0, 2);
+  Result<shapes::GatherNdShape> read = shapes::readGatherNd(spec, 0, 2);
   ZC_RETURN_IF_ERROR(read.status());
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
     return withBytes(spec.operands[0].dtype, [&](auto tag) {
@@ -90,10 +90,10 @@ template <typename Target> Prepared<Target> prepareGatherNd(const KernelSpec &sp
 }
 
 template <typename Target> Prepared<Target> prepareGatherNdGrad(const KernelSpec &spec) {
-  Result<cpu::GatherNdShape> read = cpu::readGatherNd(spec, 2, 0);
+  Result<shapes::GatherNdShape> read = shapes::readGatherNd(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(read->batch * read->slices, read->batch * read->perBatch))
-    return cpu::wrongSpec(spec, "fewer than 2^31 slices and indices");
+    return shapes::wrongSpec(spec, "fewer than 2^31 slices and indices");
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [index = spec.operands[1].dtype, s = *read,
@@ -113,10 +113,10 @@ template <typename Target> Prepared<Target> prepareGatherNdGrad(const KernelSpec
 }
 
 template <typename Target> Prepared<Target> prepareGatherElementsGrad(const KernelSpec &spec) {
-  Result<cpu::ElementsShape> read = cpu::readElements(spec, 2, 0);
+  Result<shapes::ElementsShape> read = shapes::readElements(spec, 2, 0);
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(spec.operands[2].numElements(), spec.operands[1].numElements()))
-    return cpu::wrongSpec(spec, "fewer than 2^31 elements");
+    return shapes::wrongSpec(spec, "fewer than 2^31 elements");
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [index = spec.operands[1].dtype, n = read->n, axisStride = read->axisStride,
@@ -145,10 +145,10 @@ template <typename T> struct UpdateInOrder {
 };
 
 template <typename Target> Prepared<Target> prepareScatterElements(const KernelSpec &spec) {
-  Result<cpu::ScatterElementsShape> read = cpu::readScatterElements(spec);
+  Result<shapes::ScatterElementsShape> read = shapes::readScatterElements(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(spec.operands[0].numElements(), spec.operands[1].numElements()))
-    return cpu::wrongSpec(spec, "fewer than 2^31 elements");
+    return shapes::wrongSpec(spec, "fewer than 2^31 elements");
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [index = spec.operands[1].dtype, n = read->n, axisStride = read->axisStride,
@@ -169,10 +169,10 @@ template <typename Target> Prepared<Target> prepareScatterElements(const KernelS
 }
 
 template <typename Target> Prepared<Target> prepareScatterNd(const KernelSpec &spec) {
-  Result<cpu::ScatterNdShape> read = cpu::readScatterNd(spec);
+  Result<shapes::ScatterNdShape> read = shapes::readScatterNd(spec);
   ZC_RETURN_IF_ERROR(read.status());
   if (!arePairs(read->slices, read->tuples))
-    return cpu::wrongSpec(spec, "fewer than 2^31 slices and indices");
+    return shapes::wrongSpec(spec, "fewer than 2^31 slices and indices");
   return withElement(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [index = spec.operands[1].dtype, s = *read,

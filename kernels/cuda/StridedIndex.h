@@ -1,8 +1,8 @@
 //===- StridedIndex.h - from an element's number to its places in N tensors --------===//
 #pragma once
 
-#include "kernels/cpu/Strided.h"
 #include "kernels/cuda/Divider.h"
+#include "kernels/shapes/Strided.h"
 
 namespace zc::cuda {
 
@@ -12,13 +12,13 @@ template <size_t N> struct StridedIndex {
   int rank;
   bool small; ///< fewer than 2^31 elements
   // Zeroes behind `rank`: what a kernel is told is the same each time, and nothing that lay in the stack.
-  Divider divider[cpu::kMaxRank] = {};
-  int64_t size[cpu::kMaxRank] = {};
-  int64_t stride[N][cpu::kMaxRank] = {};
+  Divider divider[shapes::kMaxRank] = {};
+  int64_t size[shapes::kMaxRank] = {};
+  int64_t stride[N][shapes::kMaxRank] = {};
   bool dense[N];  ///< element i is the tensor's i-th
   bool scalar[N]; ///< all are the tensor's first
 
-  explicit StridedIndex(const cpu::Walk<N> &walk) : rank(static_cast<int>(walk.numDims())) {
+  explicit StridedIndex(const shapes::Walk<N> &walk) : rank(static_cast<int>(walk.numDims())) {
     int64_t n = 1;
     for (size_t t = 0; t < N; ++t)
       dense[t] = scalar[t] = true;

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/MetricShapes.h"
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cuda/Launch.h"
+#include "kernels/shapes/MetricShapes.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cuda {
 
@@ -122,7 +122,7 @@ template <typename G, typename P, typename O> struct OptimizerBody {
 };
 
 template <typename Target, typename G, typename P, typename O>
-Prepared<Target> updating(const KernelSpec &spec, const cpu::OptimizerShape &shape) {
+Prepared<Target> updating(const KernelSpec &spec, const shapes::OptimizerShape &shape) {
   return launching<Target>(spec, [s = shape](void *const *operands, const auto &launch) {
     using Body = OptimizerBody<G, P, O>;
     auto moment = [&](size_t i) { return Floats<P>{s.moments > i ? operands[3 + i] : nullptr, s.param}; };
@@ -142,7 +142,7 @@ Prepared<Target> updating(const KernelSpec &spec, const cpu::OptimizerShape &sha
 }
 
 template <typename Target> Prepared<Target> prepareOptimizer(const KernelSpec &spec) {
-  Result<cpu::OptimizerShape> read = cpu::readOptimizer(spec);
+  Result<shapes::OptimizerShape> read = shapes::readOptimizer(spec);
   ZC_RETURN_IF_ERROR(read.status());
   DType out = read->out.value_or(DType::f32);
   if (read->param == DType::f64)
@@ -181,7 +181,7 @@ template <typename T> struct AccumulateGradientBody {
 };
 
 template <typename Target> Prepared<Target> prepareAccumulateGradient(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkAccumulateGradient(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkAccumulateGradient(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [n = spec.operands[0].numElements(), restart = spec.getInt("restart", 0) != 0](
@@ -208,7 +208,7 @@ template <typename T> struct AccumulateLossBody {
 };
 
 template <typename Target> Prepared<Target> prepareAccumulateLoss(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkAccumulateLoss(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkAccumulateLoss(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [n = spec.numInputs](void *const *operands, const auto &launch) {
@@ -315,7 +315,7 @@ struct NormalizeBody {
 };
 
 template <typename Target> Prepared<Target> prepareNormPartial(const KernelSpec &spec) {
-  ZC_RETURN_IF_ERROR(cpu::checkNormPartial(spec));
+  ZC_RETURN_IF_ERROR(shapes::checkNormPartial(spec));
   return withFloat(spec.operands[0].dtype, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     return launching<Target>(spec, [blocks = spec.operands[0].numElements() / kNormBlock,
@@ -353,7 +353,7 @@ struct NormFinishBody {
 };
 
 template <typename Target> Prepared<Target> prepareNormFinish(const KernelSpec &spec) {
-  Result<ClipRule> rule = cpu::readNormFinish(spec);
+  Result<ClipRule> rule = shapes::readNormFinish(spec);
   ZC_RETURN_IF_ERROR(rule.status());
   return launching<Target>(spec, [rule = *rule, n = spec.numInputs](void *const *operands, const auto &launch) {
     launch.template blocks<32>(1, NormFinishBody{rule, static_cast<const int64_t *>(operands[0]),

@@ -2,16 +2,16 @@
 #pragma once
 
 #include "base/HostDevice.h"
-#include "kernels/cpu/Windows.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cuda {
 
-/// cpu::PlaneOrder as a kernel's argument.
+/// shapes::PlaneOrder as a kernel's argument.
 struct PlaneOrder {
   int64_t channels;
   bool channelsLast;
 
-  PlaneOrder(const cpu::PlaneOrder &order) : channels(order.channels), channelsLast(order.channelsLast) {}
+  PlaneOrder(const shapes::PlaneOrder &order) : channels(order.channels), channelsLast(order.channelsLast) {}
   ZC_HD int64_t step() const { return channelsLast ? channels : 1; }
   /// Where plane `p` of N * C begins, of planes of `plane` elements.
   ZC_HD int64_t begin(int64_t p, int64_t plane) const {
@@ -28,14 +28,14 @@ struct PlaneOrder {
   }
 };
 
-/// cpu::Windows as a kernel's argument.
+/// shapes::Windows as a kernel's argument.
 struct Windows {
   int rank;
   int64_t inPlane, outPlane, taps;
-  int64_t in[cpu::kMaxRank], out[cpu::kMaxRank], kernel[cpu::kMaxRank];
-  int64_t strides[cpu::kMaxRank], dilations[cpu::kMaxRank], low[cpu::kMaxRank];
+  int64_t in[shapes::kMaxRank], out[shapes::kMaxRank], kernel[shapes::kMaxRank];
+  int64_t strides[shapes::kMaxRank], dilations[shapes::kMaxRank], low[shapes::kMaxRank];
 
-  explicit Windows(const cpu::Windows &w)
+  explicit Windows(const shapes::Windows &w)
       : rank(static_cast<int>(w.in.size())), inPlane(w.inPlane), outPlane(w.outPlane), taps(w.taps) {
     for (size_t d = 0; d < w.in.size(); ++d) {
       in[d] = w.in[d];

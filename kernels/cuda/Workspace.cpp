@@ -2,8 +2,9 @@
 
 namespace zc::cuda {
 
-ReduceCut::ReduceCut(const cpu::ReduceShape &shape)
-    : results(cpu::product(shape.kept, 0, shape.kept.size())), n(cpu::product(shape.reduced, 0, shape.reduced.size())) {
+ReduceCut::ReduceCut(const shapes::ReduceShape &shape)
+    : results(shapes::product(shape.kept, 0, shape.kept.size())),
+      n(shapes::product(shape.reduced, 0, shape.reduced.size())) {
   areColumns = results >= 32 && !shape.keptStrides.empty() && shape.keptStrides.back() == 1 && n > 1;
   if (areColumns) { // threads for 132 multiprocessors, of which each has a pack of columns
     const int64_t groups = results % kReducePack == 0 ? results / kReducePack : results;
@@ -23,7 +24,7 @@ NormGradCut::NormGradCut(int64_t rows, int64_t n, int64_t elementBytes, int64_t 
   heldParts = std::min<int64_t>((rows + 15) / 16, 132 * (threads == 32 ? 12 : 512 / threads));
 }
 
-HeadSpace::HeadSpace(const cpu::HeadShape &s)
+HeadSpace::HeadSpace(const shapes::HeadShape &s)
     : scratch(matmulBytes(Space::times(s.chunk, s.classes))), logits(Space::times(s.chunk, s.classes)), losses(s.rows),
       factors(s.isGrad), biasParts(s.isGrad && s.hasBias ? std::min<int64_t>(16, (s.chunk + 63) / 64) : 0),
       biasSums(Space::times(biasParts, s.classes)), weightSums(s.widens() ? Space::times(s.classes, s.width) : 0) {
@@ -32,7 +33,7 @@ HeadSpace::HeadSpace(const cpu::HeadShape &s)
         std::max({scratch, matmulBytes(Space::times(s.chunk, s.width)), matmulBytes(Space::times(s.classes, s.width))});
 }
 
-int64_t HeadSpace::bytes(const cpu::HeadShape &s) const {
+int64_t HeadSpace::bytes(const shapes::HeadShape &s) const {
   int64_t total =
       Space::sum(Space::bytesOf<char>(scratch), Space::bytesOf(logits, static_cast<size_t>(sizeOf(s.dtype))));
   for (int64_t doubles : {losses, factors, biasSums})
@@ -40,7 +41,7 @@ int64_t HeadSpace::bytes(const cpu::HeadShape &s) const {
   return Space::sum(total, Space::bytesOf<float>(weightSums));
 }
 
-AttentionTiles::AttentionTiles(const cpu::AttentionShape &s)
+AttentionTiles::AttentionTiles(const shapes::AttentionShape &s)
     : size(s.dtype == DType::f64 ? sizeof(double) : sizeof(float)), rows(Space::times(s.batch, s.heads, s.queries)),
       queryTiles(Space::times(s.batch, s.heads, (s.queries + kAttentionTile - 1) / kAttentionTile)),
       keyTiles(Space::times(s.batch, s.keyHeads, (s.keys + kAttentionTile - 1) / kAttentionTile)),

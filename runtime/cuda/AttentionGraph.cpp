@@ -6,7 +6,7 @@ namespace zc::cuda {
 
 namespace {
 
-std::string nameOf(const cpu::AttentionShape &s, AttentionPass pass) {
+std::string nameOf(const shapes::AttentionShape &s, AttentionPass pass) {
   return std::string(s.causal ? "causal " : "") + (s.window ? "windowed " : "") + (s.hasMask ? "masked " : "") +
          "attention" + std::string(pass == AttentionPass::gradient ? "'s gradient" : "") + " of " +
          std::to_string(s.batch) + "x" + std::to_string(s.heads) + " heads, " + std::to_string(s.queries) +
@@ -22,7 +22,7 @@ public:
   Status prepare() {
     // What the front end refuses of windows without an end to the right it does not of those with one.
     const auto version = fe::detail::get_backend_version();
-    const cpu::AttentionShape &s = attention.shape;
+    const shapes::AttentionShape &s = attention.shape;
     if (s.window != 0 && !s.causal && (version < 91002 || (version == 91400 && s.keys > 1024)))
       return cudnnRefusal("compute windows to both sides", "version " + std::to_string(version) + " has defects there");
     // Older ones hide by position with the lowest number, which a mask's -inf is below.
@@ -51,7 +51,7 @@ private:
 };
 
 template <typename Attributes> Attributes AttentionGraph::attributes(int64_t mask) {
-  const cpu::AttentionShape &s = attention.shape;
+  const shapes::AttentionShape &s = attention.shape;
   Attributes made;
   made.set_name("attention").set_attn_scale(static_cast<float>(s.scale));
   if (s.causal || s.window != 0) // the last query sees the last key; with a mask cuDNN knows but the first ones

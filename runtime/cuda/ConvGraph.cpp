@@ -14,7 +14,7 @@ std::string nameOf(const CudnnConv &conv) {
       all += (all.empty() ? "" : "x") + std::to_string(extent);
     return all;
   };
-  const cpu::Windows &w = conv.shape.windows;
+  const shapes::Windows &w = conv.shape.windows;
   return std::string(kPasses[static_cast<size_t>(conv.pass)]) + " of " + extents(conv.input()) + " with " +
          extents(conv.weight()) + " in " + std::to_string(conv.shape.groups) + " groups, strides " +
          extents(w.strides) + ", dilations " + extents(w.dilations) + ", padding " + extents(w.low) + " and " +
@@ -65,7 +65,7 @@ private:
     return last;
   }
   template <typename Attributes> Attributes windowed(Attributes attributes) const {
-    const cpu::Windows &w = conv.shape.windows;
+    const shapes::Windows &w = conv.shape.windows;
     attributes.set_pre_padding(w.low).set_post_padding(conv.shape.high).set_stride(w.strides).set_dilation(w.dilations);
     return attributes;
   }

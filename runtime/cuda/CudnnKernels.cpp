@@ -52,7 +52,7 @@ int64_t bitsOf(double value) {
 
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
   static Graphs graphs;
-  const cpu::AttentionShape &s = attention.shape;
+  const shapes::AttentionShape &s = attention.shape;
   Graphs::Key key = {int64_t(attention.pass), int64_t(s.dtype), s.causal,       s.window,
                      bitsOf(s.scale),         s.hasMask,        int64_t(s.mask)};
   for (const CudnnHeads &tensor : attention.tensors)
@@ -63,7 +63,7 @@ Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnAttention &attention) {
 
 Result<std::shared_ptr<CudnnGraph>> graphOf(const CudnnConv &conv) {
   static Graphs graphs;
-  const cpu::ConvShape &s = conv.shape;
+  const shapes::ConvShape &s = conv.shape;
   Graphs::Key key = {int64_t(conv.pass), int64_t(s.dtype), s.groups, s.hasBias, s.channelsLast, conv.tf32};
   for (const Dims &extents :
        {conv.input(), conv.weight(), conv.output(), s.windows.strides, s.windows.dilations, s.windows.low, s.high}) {

@@ -1,8 +1,8 @@
 #include "runtime/cuda/FusedKernels.h"
 #include "base/Workers.h"
-#include "kernels/cpu/Windows.h"
 #include "kernels/cuda/FusedSource.h"
 #include "kernels/cuda/Workspace.h"
+#include "kernels/shapes/Windows.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Nvrtc.h"
@@ -126,7 +126,7 @@ private:
 class ProgramSumsKernel : public GpuKernel {
 public:
   ProgramSumsKernel(FusedSource program, CUfunction function, const ProgrammedSpec &seen,
-                    const cpu::BatchNormShape &shape)
+                    const shapes::BatchNormShape &shape)
       : program(std::move(program)), function(function), firstOwn(seen.place(0)),
         workspaceAt(seen.place(seen.spec.operands.size())), dtype(shape.dtype), epsilon(shape.epsilon),
         cut{shape.batch * shape.inner, shape.channels, channelParts(shape), nullptr} {}
@@ -187,7 +187,7 @@ Result<std::unique_ptr<GpuKernel>> prepareFused(const KernelSpec &spec) {
 Result<std::unique_ptr<GpuKernel>> prepareProgramSums(const KernelSpec &spec) {
   Result<ProgrammedSpec> seen = throughProgram(spec);
   ZC_RETURN_IF_ERROR(seen.status());
-  Result<cpu::BatchNormShape> shape = cpu::readBatchNormGradSums(seen->spec);
+  Result<shapes::BatchNormShape> shape = shapes::readBatchNormGradSums(seen->spec);
   ZC_RETURN_IF_ERROR(shape.status());
   Result<FusedSource> program = FusedSource::ofSums(*seen->prologue);
   ZC_RETURN_IF_ERROR(program.status());

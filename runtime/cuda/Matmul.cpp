@@ -2,7 +2,7 @@
 // the same bits each time, in the plan's workspace. fp32 without TF32 unless the plan says so; sums of 16-bit floats in
 // fp32.
 #include "runtime/cuda/Matmul.h"
-#include "kernels/cpu/LinearParts.h"
+#include "kernels/shapes/LinearParts.h"
 #include "runtime/cuda/Choices.h"
 #include "runtime/cuda/Errors.h"
 #include "runtime/cuda/Library.h"
@@ -116,12 +116,12 @@ struct Descriptors {
 /// What is multiplied; the rest of a kernel's spec says where.
 struct ProductSpec {
   /// A result of the factors' type, and nothing else.
-  ProductSpec(const KernelSpec &spec, const cpu::MatmulShape &shape)
+  ProductSpec(const KernelSpec &spec, const shapes::MatmulShape &shape)
       : name(spec.name), shape(shape), out(shape.dtype), workspace(static_cast<uint64_t>(spec.workspace)),
         roundsFactors(spec.tf32 && shape.dtype == DType::f32) {}
 
   std::string name;
-  cpu::MatmulShape shape;
+  shapes::MatmulShape shape;
   DType out;
   uint64_t workspace;
   bool roundsFactors;      ///< to TF32
@@ -157,7 +157,7 @@ private:
   bool hasThird() const { return spec.shape.hasBias || spec.hasAddend || spec.isGeluGrad; }
   int64_t elements() const { return spec.shape.numBatches * spec.shape.m * spec.shape.n; }
   std::string what() const {
-    const cpu::MatmulShape &s = spec.shape;
+    const shapes::MatmulShape &s = spec.shape;
     return "multiply " + std::to_string(s.numBatches) + " times " + std::to_string(s.m) + "x" + std::to_string(s.k) +
            " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " + std::string(nameOf(s.dtype)) +
            " for kernel '" + spec.name + "'";
@@ -210,7 +210,7 @@ Status LtMatmul::describe() {
 /// All that heuristics see, but for the GPU: "12 x 1024x64 by 64x1024 of bf16 to bf16, turned: right, strides ..."
 std::string LtMatmul::question(uint32_t alignment) const {
   const auto &[a, b, d] = std::tie(product.a, product.b, product.d);
-  const cpu::MatmulShape &s = spec.shape;
+  const shapes::MatmulShape &s = spec.shape;
   std::string text = std::to_string(product.batches) + " x " + std::to_string(s.m) + "x" + std::to_string(s.k) +
                      " by " + std::to_string(s.k) + "x" + std::to_string(s.n) + " of " +
                      std::string(spec.roundsFactors ? "tf32" : nameOf(s.dtype));
@@ -383,8 +383,8 @@ public:
   Status enqueue(void *const *operands, const Frame &frame, cudaStream_t stream) override {
     if (whole && whole->takes(operands))
       return whole->enqueue(operands, frame, stream);
-    ZC_RETURN_IF_ERROR(product->enqueue(cpu::productOperands(operands, hasWorkspace).data(), frame, stream));
-    return activation->enqueue(cpu::activationOperands(operands).data(), frame, stream);
+    ZC_RETURN_IF_ERROR(product->enqueue(shapes::productOperands(operands, hasWorkspace).data(), frame, stream));
+    return activation->enqueue(shapes::activationOperands(operands).data(), frame, stream);
   }
   std::string note() const override { return why; }
 
@@ -397,13 +397,13 @@ private:
 
 Result<Part> prepareLinear(const KernelSpec &spec, const GpuKernelFactory &multiplies,
                            const GpuKernelFactory &activates) {
-  Result<cpu::LinearParts> parts = cpu::LinearParts::of(spec);
+  Result<shapes::LinearParts> parts = shapes::LinearParts::of(spec);
   ZC_RETURN_IF_ERROR(parts.status());
   Result<Part> product = multiplies(parts->product);
   ZC_RETURN_IF_ERROR(product.status());
   Result<Part> activation = activates(parts->activation);
   ZC_RETURN_IF_ERROR(activation.status());
-  Result<cpu::MatmulShape> shape = cpu::readMatmul(parts->product);
+  Result<shapes::MatmulShape> shape = shapes::readMatmul(parts->product);
   ZC_RETURN_IF_ERROR(shape.status());
   std::unique_ptr<LtMatmul> whole;
   std::string why;
@@ -430,12 +430,12 @@ Result<std::unique_ptr<GpuKernel>> prepared(ProductSpec spec) {
 
 void addMatmul(GpuKernelRegistry &registry) {
   registry.add("matmul", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
-    Result<cpu::MatmulShape> shape = cpu::readMatmul(spec);
+    Result<shapes::MatmulShape> shape = shapes::readMatmul(spec);
     ZC_RETURN_IF_ERROR(shape.status());
     return prepared({spec, *shape});
   });
   registry.add("matmul_part", [](const KernelSpec &spec) -> Result<std::unique_ptr<GpuKernel>> {
-    Result<cpu::MatmulPartShape> part = cpu::readMatmulPart(spec);
+    Result<shapes::MatmulPartShape> part = shapes::readMatmulPart(spec);
     ZC_RETURN_IF_ERROR(part.status());
     ProductSpec product(spec, part->product);
     product.out = part->out;

@@ -5,12 +5,12 @@
 namespace zc::cuda {
 
 /// Is dimension `i`, seen from the dimensions after it, which are one run of `count` matrices, more of the same run?
-static bool continues(const cpu::Dims &strides, size_t i, int64_t inner, int64_t count) {
+static bool continues(const shapes::Dims &strides, size_t i, int64_t inner, int64_t count) {
   return strides[i] == inner * count;
 }
 
-LtProduct layoutOf(const cpu::MatmulShape &whole) {
-  cpu::MatmulShape s = cpu::foldedBatch(whole);
+LtProduct layoutOf(const shapes::MatmulShape &whole) {
+  shapes::MatmulShape s = shapes::foldedBatch(whole);
   LtProduct product{};
   product.transA = s.transRhs;
   product.transB = s.transLhs;
@@ -37,13 +37,13 @@ LtProduct layoutOf(const cpu::MatmulShape &whole) {
   product.batches = static_cast<int32_t>(count);
   if (count == 0 || s.m == 0 || s.n == 0)
     return product;
-  cpu::Dims outerDims(s.batch.begin(), s.batch.begin() + static_cast<std::ptrdiff_t>(outer));
-  auto firsts = [&](const cpu::Dims &strides) {
-    return cpu::Dims(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(outer));
+  shapes::Dims outerDims(s.batch.begin(), s.batch.begin() + static_cast<std::ptrdiff_t>(outer));
+  auto firsts = [&](const shapes::Dims &strides) {
+    return shapes::Dims(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(outer));
   };
   int64_t out = 0;
-  cpu::Walk<2> walk(outerDims, {firsts(s.lhsStrides), firsts(s.rhsStrides)});
-  walk.forEach([&](const cpu::Walk<2>::Offsets &at) {
+  shapes::Walk<2> walk(outerDims, {firsts(s.lhsStrides), firsts(s.rhsStrides)});
+  walk.forEach([&](const shapes::Walk<2>::Offsets &at) {
     product.calls.push_back({at[0], at[1], out});
     out += count * s.m * s.n;
   });

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cuda {
 
@@ -29,6 +29,6 @@ struct LtProduct {
 };
 
 /// As few calls as strides allow.
-LtProduct layoutOf(const cpu::MatmulShape &shape);
+LtProduct layoutOf(const shapes::MatmulShape &shape);
 
 } // namespace zc::cuda

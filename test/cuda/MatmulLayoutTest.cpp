@@ -63,7 +63,7 @@ TEST_P(Layout, GivesTheProductOfTheCpu) {
   void *operands[] = {lhs.data(), rhs.data(), expected.data(), workspace.data()};
   ASSERT_TRUE((*kernel)->run(operands, {}).ok());
 
-  auto shape = cpu::readMatmul(spec);
+  auto shape = shapes::readMatmul(spec);
   ASSERT_TRUE(shape.ok());
   LtProduct product = layoutOf(*shape);
   EXPECT_EQ(product.calls.size(), test.calls);

@@ -206,7 +206,7 @@ TEST(CudnnAttention, asksForRowsOf16Bytes) {
     spec.attributes["views"] =
         encode({beside(0, dims, before, width), StridedView::whole(1, dims), StridedView::whole(2, dims),
                 StridedView::whole(3, dims), StridedView::whole(4, lse.dims)});
-    EXPECT_TRUE(cpu::readAttention(spec).ok());
+    EXPECT_TRUE(shapes::readAttention(spec).ok());
     return CudnnAttention::of(spec).has_value();
   };
   EXPECT_TRUE(takes(0, 24));

@@ -1,5 +1,5 @@
 // linear_cross_entropy: a head and its loss, a chunk of rows at a time.
-#include "kernels/cpu/HeadShapes.h"
+#include "kernels/shapes/HeadShapes.h"
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -96,10 +96,10 @@ TEST(FastHead, handsOnHowItsProductsRound) {
             {{"chunk", int64_t{2}}}};
   for (bool tf32 : {false, true}) {
     call.tf32 = tf32;
-    const Result<cpu::HeadShape> shape = cpu::readHeadGrad(call.spec());
+    const Result<shapes::HeadShape> shape = shapes::readHeadGrad(call.spec());
     ASSERT_TRUE(shape.ok()) << shape.error().message;
-    for (const KernelSpec &product : {cpu::logitsOf(*shape, 2), cpu::inputGradOf(*shape, 2),
-                                      cpu::weightGradOf(*shape, 2, true), cpu::weightGradOf(*shape, 2, false)})
+    for (const KernelSpec &product : {shapes::logitsOf(*shape, 2), shapes::inputGradOf(*shape, 2),
+                                      shapes::weightGradOf(*shape, 2, true), shapes::weightGradOf(*shape, 2, false)})
       EXPECT_EQ(product.tf32, tf32) << product.name;
   }
 }

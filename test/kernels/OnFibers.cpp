@@ -16,7 +16,7 @@ void addRowsOnFibers(cuda::HostKernelRegistry &kernels) {
   kernels.add("norm_partial", cuda::prepareNormPartial<Fibers>);
   cuda::addCrossEntropy<Fibers>(kernels);
   kernels.add("linear_cross_entropy_grad", [](const KernelSpec &spec) {
-    return cuda::prepareHead<Fibers>(spec, cpu::readHeadGrad(spec), cuda::preparePlainProduct);
+    return cuda::prepareHead<Fibers>(spec, shapes::readHeadGrad(spec), cuda::preparePlainProduct);
   });
   cuda::addAttentions<Fibers>(kernels);
 }

@@ -1,10 +1,10 @@
 //===- AttentionBlocks.h - blocks of scores, and products with their tiles ------===//
 #pragma once
 
-#include "kernels/cpu/AttentionTensors.h"
 #include "kernels/cpu/fast/AttentionRows.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/MicroKernel.h"
+#include "kernels/shapes/AttentionTensors.h"
 
 #include <algorithm>
 #include <limits>

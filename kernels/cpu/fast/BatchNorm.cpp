@@ -111,8 +111,8 @@ void affineTyped(DType type, const void *x, void *y, int64_t n, float mean, floa
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Windows.h"
 #include "kernels/cpu/fast/BatchNormKernel.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 HWY_EXPORT(normTyped);

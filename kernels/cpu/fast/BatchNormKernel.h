@@ -1,9 +1,10 @@
 //===- BatchNormKernel.h - what making a batch norm's kernel begins with --------------===//
 #pragma once
 
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 

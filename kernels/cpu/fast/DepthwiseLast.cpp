@@ -142,8 +142,8 @@ void depthwiseWeightGrad(DType type, const void *x, const void *g, void *weight,
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Windows.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 HWY_EXPORT(depthwiseWeightGrad);

@@ -48,8 +48,8 @@ void keepElements(DType type, const void *x, const uint8_t *mask, float scale, v
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/ElementShapes.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cpu {
 HWY_EXPORT(drawMask);

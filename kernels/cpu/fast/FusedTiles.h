@@ -13,8 +13,8 @@
 #include "kernels/Prologue.h"
 #include "kernels/Views.h"
 #include "kernels/cpu/FusedPlain.h"
-#include "kernels/cpu/Strided.h"
 #include "kernels/cpu/fast/FusedSteps.h"
+#include "kernels/shapes/Strided.h"
 
 #include <bitset>
 #include <optional>

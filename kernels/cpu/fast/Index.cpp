@@ -1,9 +1,9 @@
 // What takes or updates elements at indices: gather_elements, gather_nd and their gradients, scatter_elements and
 // scatter_nd. Bits are the plain ones: what falls on one element falls in index order, on one thread.
 #include "kernels/cpu/Copy.h"
-#include "kernels/cpu/IndexShapes.h"
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/IndexShapes.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <atomic>
 #include <cstring>

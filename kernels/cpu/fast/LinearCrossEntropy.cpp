@@ -3,11 +3,11 @@
 // layer and the loss have apart (HeadShapes.h), so products are the library's, in any type. Chunks are cut by an
 // attribute, whatever the threads. Where rows whose labels do not count (a prompt's, padding) would fill whole chunks,
 // those that do are gathered, a chunk at a time, and the others left out.
-#include "kernels/cpu/HeadShapes.h"
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Labels.h"
+#include "kernels/shapes/HeadShapes.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // transpose, expand, slice, slice_grad, pad, concat and copy: runs that are contiguous on both sides are copied whole;
 // a transpose whose innermost dimension changes goes through small square tiles, so that both sides use whole cache
 // lines.
-#include "kernels/cpu/MoveShapes.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/MoveShapes.h"
 
 #include <cstring>
 #include <numeric>

@@ -105,9 +105,9 @@ void updateRange(UpdateRule rule, DType grad, DType copy, const FastStep &s, int
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 HWY_EXPORT(updateRange);

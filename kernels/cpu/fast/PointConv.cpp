@@ -4,9 +4,9 @@
 // activation (1.1 to 1.4).
 #include "kernels/Workspace.h"
 #include "kernels/cpu/Registries.h"
-#include "kernels/cpu/Windows.h"
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/Quantized.h"
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 

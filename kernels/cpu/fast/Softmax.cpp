@@ -93,9 +93,9 @@ void lossGradTyped(DType type, const void *x, void *d, int64_t n, float lse, int
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/Labels.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 HWY_EXPORT(lossTyped);

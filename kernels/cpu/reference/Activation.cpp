@@ -1,6 +1,7 @@
 // gelu, its gradient and silu's.
 #include "kernels/formula/Activation.h"
-#include "kernels/cpu/ElementShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cpu {
 namespace {

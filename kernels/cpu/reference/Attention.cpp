@@ -1,7 +1,7 @@
 // attention and its gradient, one row of scores at a time, in double.
-#include "kernels/cpu/AttentionTensors.h"
 #include "kernels/cpu/Tiles.h"
 #include "kernels/formula/Philox.h"
+#include "kernels/shapes/AttentionTensors.h"
 
 namespace zc::cpu {
 namespace {

@@ -2,7 +2,7 @@
 // double, two passes.
 #include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/Tiles.h"
-#include "kernels/cpu/Windows.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 namespace {

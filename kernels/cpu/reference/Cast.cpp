@@ -1,6 +1,7 @@
 // cast
 #include "kernels/formula/Cast.h"
-#include "kernels/cpu/ElementShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cpu {
 namespace {

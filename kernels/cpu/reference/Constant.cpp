@@ -1,5 +1,6 @@
 // constant, iota and loss_scale: kernels without inputs.
-#include "kernels/cpu/MoveShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/MoveShapes.h"
 
 #include <cstring>
 

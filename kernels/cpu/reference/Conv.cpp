@@ -1,7 +1,7 @@
 // conv, conv_transpose, conv_weight_grad by definition: all three walk the same table of which element each tap of each
 // window reads. Sums in double.
 #include "kernels/cpu/Tiles.h"
-#include "kernels/cpu/Windows.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 namespace {

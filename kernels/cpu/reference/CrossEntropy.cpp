@@ -1,6 +1,7 @@
 // cross_entropy and its gradient. Labels are checked before they are used.
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {

@@ -1,9 +1,10 @@
 // dropout and its gradient, and random numbers. The mask is a pure function of (seed, id, step, micro-step, rank,
 // element), so that a recomputed forward has the same one: those numbers make a Philox key, and element e is word e % 4
 // of block e / 4. Of a part of a tensor e counts in the whole.
-#include "kernels/cpu/ElementShapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/Team.h"
 #include "kernels/formula/Philox.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cpu {
 namespace {

@@ -1,7 +1,8 @@
 // One output element per index: unary, binary with numpy broadcasting, select. Any operand of the result's type may be
 // overwritten by the result: each element is read before it is written.
 #include "kernels/formula/Elementwise.h"
-#include "kernels/cpu/ElementShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/ElementShapes.h"
 
 namespace zc::cpu {
 namespace {

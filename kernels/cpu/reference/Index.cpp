@@ -1,9 +1,9 @@
 // gather, gather_elements, gather_nd and their gradients. Every index is checked before it is used.
 #include "kernels/cpu/Chains.h"
-#include "kernels/cpu/IndexShapes.h"
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/Tiles.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/IndexShapes.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <cstring>
 

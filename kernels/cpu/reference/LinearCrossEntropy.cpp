@@ -1,6 +1,7 @@
 // linear_cross_entropy and its gradient: logits one by one, each time they are needed; sums in double.
-#include "kernels/cpu/HeadShapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/HeadShapes.h"
 
 #include <cmath>
 

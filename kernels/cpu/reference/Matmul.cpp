@@ -1,6 +1,6 @@
 // matmul, matmul_part: three loops, sums in double.
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/Tiles.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {

@@ -1,6 +1,7 @@
 // Loss accumulation, gradient norms, padding of flat buckets.
 #include "kernels/formula/Metrics.h"
-#include "kernels/cpu/MetricShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/MetricShapes.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,6 @@
 // Kernels that move elements without looking at them: one template per element size.
-#include "kernels/cpu/MoveShapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/MoveShapes.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // layer_norm, rms_norm and their gradients. Statistics in double, two passes.
-#include "kernels/cpu/Shapes.h"
 #include "kernels/cpu/Tiles.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {

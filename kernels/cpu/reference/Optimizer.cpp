@@ -1,5 +1,6 @@
 // adamw, adam, sgd and momentum.
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {

@@ -1,6 +1,7 @@
 // What runs along one axis: top_k, arg_max, cumsum, cumprod.
-#include "kernels/cpu/IndexShapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/IndexShapes.h"
 
 #include <cstring>
 #include <numeric>

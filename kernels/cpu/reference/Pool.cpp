@@ -1,7 +1,7 @@
 // max_pool, sum_pool and their gradients, by the table of which element each tap of each window reads.
 #include "kernels/cpu/Tiles.h"
-#include "kernels/cpu/Windows.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
 namespace {

@@ -1,7 +1,8 @@
 // ZeRO++'s kernels on block-quantized pieces (kernels/Quantized.h; arXiv 2306.10209, sections 3.1 and 3.3), and the
 // error feedback of LoCo (arXiv 2407.04480, section 3).
 #include "kernels/formula/Quantize.h"
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // Sum, mean, product and extrema over axes.
-#include "kernels/cpu/MoveShapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/MoveShapes.h"
 
 namespace zc::cpu {
 namespace {

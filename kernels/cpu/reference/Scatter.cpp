@@ -1,7 +1,8 @@
 // scatter_elements and scatter_nd: a copy of the data, then the updates in index order. Every index is checked before
 // it is used.
-#include "kernels/cpu/IndexShapes.h"
+#include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/shapes/IndexShapes.h"
 
 #include <cstring>
 

@@ -1,5 +1,6 @@
 // softmax, log_softmax and their gradients along any axis. The gradients may overwrite either operand.
-#include "kernels/cpu/Shapes.h"
+#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 struct HeadShape {
   DType dtype, stat, label;
@@ -53,4 +53,4 @@ struct HeadPieces {
   int64_t bytes(const HeadShape &s) const;
 };
 
-} // namespace zc::cpu
+} // namespace zc::shapes

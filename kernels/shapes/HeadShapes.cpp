@@ -1,9 +1,9 @@
-#include "kernels/cpu/HeadShapes.h"
+#include "kernels/shapes/HeadShapes.h"
 #include "kernels/Workspace.h"
 
 #include <algorithm>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// `first`: the input's place among the operands.
 static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
@@ -159,4 +159,4 @@ int64_t HeadPieces::bytes(const HeadShape &s) const {
   return total;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

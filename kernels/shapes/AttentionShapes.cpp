@@ -1,10 +1,10 @@
 #include "kernels/Views.h"
-#include "kernels/cpu/ElementShapes.h"
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/ElementShapes.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <cmath>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// Blocks of scores of all threads can be counted in bytes.
 constexpr int64_t kMostPositions = int64_t(1) << 40;
@@ -143,4 +143,4 @@ Result<AttentionShape> readAttentionGrad(const KernelSpec &spec) {
   return shape;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -1,6 +1,6 @@
-#include "kernels/cpu/MetricShapes.h"
+#include "kernels/shapes/MetricShapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 Status checkAccumulateLoss(const KernelSpec &spec) {
   size_t n = spec.numInputs;
@@ -76,4 +76,4 @@ Result<std::vector<int64_t>> readFillGaps(const KernelSpec &spec) {
   return gaps;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

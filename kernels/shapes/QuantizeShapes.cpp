@@ -1,7 +1,7 @@
 // Specs of the kernels on block-quantized pieces.
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/Shapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 namespace {
 
 bool isPlain(const TensorType &type) { return isFast(type.dtype); }
@@ -116,4 +116,4 @@ Result<QuantizeShape> readDequantizeSum(const KernelSpec &spec) {
   return s;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -1,8 +1,8 @@
-#include "kernels/cpu/LinearParts.h"
+#include "kernels/shapes/LinearParts.h"
 #include "kernels/Workspace.h"
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 Result<LinearParts> LinearParts::of(const KernelSpec &spec) {
   auto areMatrices = [&] { return spec.operands[0].dims.size() == 2 && spec.operands[1].dims.size() == 2; };
@@ -42,4 +42,4 @@ void addLinear(KernelRegistry &registry, const PartFactory &make) {
       bytesOf<LinearParts::of, linearBytes>);
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -1,6 +1,6 @@
-#include "kernels/cpu/Windows.h"
+#include "kernels/shapes/Windows.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 //===-- windows ------------------------------------------------------------===//
 
@@ -240,4 +240,4 @@ Status checkMovingAverage(const KernelSpec &spec) {
   return Check(spec).counts(2, 1).that(alike, "f32, bf16 or f64 of one type").done();
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -5,12 +5,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
 #include "kernels/formula/Order.h"
+#include "kernels/shapes/Support.h"
 
 #include <cstring>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// Index in [-n, n) to [0, n); -1 if outside.
 inline int64_t wrapped(int64_t index, int64_t n) {
@@ -62,4 +62,4 @@ Result<Lines> readArgMax(const KernelSpec &spec);
 /// cumsum, cumprod. Operands: x, result.
 Result<Lines> readCumulative(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

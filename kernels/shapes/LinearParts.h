@@ -8,7 +8,7 @@
 
 #include "kernels/Kernel.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 struct LinearParts {
   KernelSpec product;    ///< a matmul: of operands 0 and 1 into the result, with the spec's threads and workspace
@@ -30,4 +30,4 @@ using PartFactory = std::function<Result<std::unique_ptr<Kernel>>(const KernelSp
 /// linear_gelu_grad, of parts that `make` prepares.
 void addLinear(KernelRegistry &registry, const PartFactory &make);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

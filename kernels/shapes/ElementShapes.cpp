@@ -1,6 +1,6 @@
-#include "kernels/cpu/ElementShapes.h"
+#include "kernels/shapes/ElementShapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 Status checkUnary(const KernelSpec &spec, bool (*accepts)(DType), const char *what) {
   return Check(spec)
@@ -121,4 +121,4 @@ Result<RandomShape> readRandom(const KernelSpec &spec) {
   return randomShape(spec, spec.operands[0]);
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -6,13 +6,13 @@
 #pragma once
 
 #include "kernels/Quantized.h"
-#include "kernels/cpu/Support.h"
 #include "kernels/formula/Optimizer.h"
 #include "kernels/formula/Philox.h"
+#include "kernels/shapes/Support.h"
 
 #include <limits>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// result[batch] = op(lhs[batch]) op(rhs[batch]) + bias; op(lhs) is m x k, op(rhs) k x n.
 struct MatmulShape {
@@ -178,4 +178,4 @@ Result<QuantizeShape> readDequantize(const KernelSpec &spec);
 Result<QuantizeShape> readDequantizeSumQuantize(const KernelSpec &spec);
 Result<QuantizeShape> readDequantizeSum(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -5,10 +5,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
 #include "kernels/formula/Metrics.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// Operands: loss, [weight], f64 sums of both.
 Status checkAccumulateLoss(const KernelSpec &spec);
@@ -21,4 +21,4 @@ Result<formula::ClipRule> readNormFinish(const KernelSpec &spec);
 /// [offset, count, ...] in elements, inside the operand.
 Result<std::vector<int64_t>> readFillGaps(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

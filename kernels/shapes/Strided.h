@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// Higher ranks are refused when a kernel is prepared.
 constexpr size_t kMaxRank = 16;
@@ -139,4 +139,4 @@ private:
   std::array<std::array<int64_t, kMaxRank>, N> step{};
 };
 
-} // namespace zc::cpu
+} // namespace zc::shapes

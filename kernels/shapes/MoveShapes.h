@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// y[outStart + along outStrides] = x[inStart + along inStrides] over all of `dims`; strides and starts in elements.
 struct MoveShape {
@@ -88,4 +88,4 @@ struct ReduceShape {
 };
 Result<ReduceShape> readReduce(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

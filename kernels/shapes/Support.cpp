@@ -1,9 +1,9 @@
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 static std::string text(const TensorType &type) {
   std::string result(nameOf(type.dtype));
@@ -71,12 +71,6 @@ int64_t Workspace::bytesOf(int64_t count, size_t size) {
   return (times(count, static_cast<int64_t>(size)) + 63) / 64 * 64;
 }
 
-int tilesFor(int64_t tileBytes, int64_t tasks) {
-  constexpr int64_t room = int64_t(32) << 20;
-  int64_t fitting = std::clamp<int64_t>(room / std::max<int64_t>(tileBytes, 1), 2, 16);
-  return static_cast<int>(std::clamp<int64_t>(tasks, 1, fitting));
-}
-
 int64_t product(const Dims &dims, size_t begin, size_t end) {
   int64_t result = 1;
   for (size_t i = begin; i < end; ++i)
@@ -84,4 +78,4 @@ int64_t product(const Dims &dims, size_t begin, size_t end) {
   return result;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

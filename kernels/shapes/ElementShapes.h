@@ -5,10 +5,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
 #include "kernels/formula/Philox.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 constexpr bool isAny(DType) { return true; }
 constexpr bool isBool(DType type) { return type == DType::boolean; }
@@ -49,4 +49,4 @@ Result<DropoutShape> readDropoutGrad(const KernelSpec &spec);
 /// The result.
 Result<RandomShape> readRandom(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

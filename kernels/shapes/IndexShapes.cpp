@@ -1,6 +1,6 @@
-#include "kernels/cpu/IndexShapes.h"
+#include "kernels/shapes/IndexShapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 //===-- scatters -------------------------------------------------------------===//
 
@@ -110,4 +110,4 @@ Result<Lines> readCumulative(const KernelSpec &spec) {
   return Lines(spec.operands[0].dims, spec.getInt("axis", 0));
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -1,6 +1,6 @@
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/Shapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 Result<MatmulShape> readMatmul(const KernelSpec &spec) {
   MatmulShape shape{};
@@ -365,4 +365,4 @@ Result<OptimizerShape> readOptimizer(const KernelSpec &spec) {
   return shape;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

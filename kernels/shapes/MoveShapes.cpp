@@ -1,6 +1,6 @@
-#include "kernels/cpu/MoveShapes.h"
+#include "kernels/shapes/MoveShapes.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 static Check &sameElement(Check &check, const KernelSpec &spec) {
   return check.counts(1, 1).that([&] { return spec.operands[0].dtype == spec.operands[1].dtype; }, "one element type");
@@ -221,4 +221,4 @@ Result<ReduceShape> readReduce(const KernelSpec &spec) {
   return shape;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes

@@ -5,9 +5,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "kernels/cpu/Support.h"
+#include "kernels/shapes/Support.h"
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// How the planes of an activation [N, C, d...] lie in memory: one after the other, or, under the attribute
 /// `channels_last` (then its type is [N, d..., C]), element by element side by side.
@@ -131,4 +131,4 @@ Result<BatchNormShape> readBatchNormGradSums(const KernelSpec &spec);
 Result<BatchNormShape> readBatchNormApply(const KernelSpec &spec);
 Status checkMovingAverage(const KernelSpec &spec);
 
-} // namespace zc::cpu
+} // namespace zc::shapes

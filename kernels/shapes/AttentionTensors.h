@@ -7,11 +7,11 @@
 #pragma once
 
 #include "kernels/Views.h"
-#include "kernels/cpu/Shapes.h"
+#include "kernels/shapes/Shapes.h"
 
 #include <algorithm>
 
-namespace zc::cpu {
+namespace zc::shapes {
 
 /// A tensor [batch, heads, rows, depth] inside of an operand, in elements.
 struct HeadTensor {
@@ -79,4 +79,4 @@ inline Result<AttentionGradTensors> readAttentionGradTensors(const KernelSpec &s
   return t;
 }
 
-} // namespace zc::cpu
+} // namespace zc::shapes
