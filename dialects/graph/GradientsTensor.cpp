@@ -233,7 +233,7 @@ namespace {
 /// A scatter's parts, apart from how it names its places.
 struct Scatter {
   Value data, updates, result, grad;
-  StringRef reduction;
+  zc::ScatterReduction reduction;
   llvm::function_ref<Value(Value)> pick;       ///< the elements of a tensor like `data` that updates go to
   llvm::function_ref<Value(Value, Value)> put; ///< updates replaced in a tensor
   llvm::function_ref<Value(Value)> add;        ///< updates added up in zeros like `data`
@@ -260,25 +260,31 @@ struct Scatter {
   }
 
   void build(GradientBuilder &on, ArrayRef<bool> wanted, MutableArrayRef<Value> grads) const {
-    if (reduction == "min" || reduction == "max")
+    if (reduction == zc::ScatterReduction::min || reduction == zc::ScatterReduction::max)
       return extremum(on, grads);
-    if (wanted[0] && reduction == "add")
+    if (wanted[0] && reduction == zc::ScatterReduction::add)
       grads[0] = grad;
     else if (wanted[0])
-      grads[0] = put(grad, reduction == "mul" ? updates : on.expand(on.scalar(0, updates), shapeOf(updates)));
-    if (wanted[2] && reduction == "mul")
+      grads[0] = put(grad, reduction == zc::ScatterReduction::mul ? updates
+                                                                  : on.expand(on.scalar(0, updates), shapeOf(updates)));
+    if (wanted[2] && reduction == zc::ScatterReduction::mul)
       grads[2] = factor(on);
     else if (wanted[2])
       grads[2] = pick(grad);
   }
 };
 
+/// Of the scatter that a gradient puts with.
+zc::ScatterReduction reductionOfPut(zc::ScatterReduction reduction) {
+  return reduction == zc::ScatterReduction::mul ? zc::ScatterReduction::mul : zc::ScatterReduction::none;
+}
+
 } // namespace
 
 ZC_GRADIENT(ScatterElementsOp) {
   GradientBuilder on(builder, *this);
   uint64_t axis = getAxis();
-  StringRef onto = getReduction() == "mul" ? "mul" : "none";
+  const zc::ScatterReduction onto = reductionOfPut(getReduction());
   Scatter{getData(),
           getUpdates(),
           getResult(),
@@ -293,7 +299,7 @@ ZC_GRADIENT(ScatterElementsOp) {
 
 ZC_GRADIENT(ScatterNdOp) {
   GradientBuilder on(builder, *this);
-  StringRef onto = getReduction() == "mul" ? "mul" : "none";
+  const zc::ScatterReduction onto = reductionOfPut(getReduction());
   Scatter{
       getData(),
       getUpdates(),

@@ -16,6 +16,7 @@
 #include "base/IndexRange.h"
 #include "dialects/graph/Cut.h"
 #include "dialects/graph/Layout.h"
+#include "kernels/ScatterReduction.h"
 #include "kernels/UpdateRule.h"
 #include "runtime/plan/Precision.h"
 

@@ -149,6 +149,7 @@ class Graph_Named<string type> : AttrOrTypeParameter<type, ""> {
 }
 def Graph_UpdateRule : Graph_Named<"::zc::UpdateRule">;
 def Graph_Precision : Graph_Named<"::zc::Precision">;
+def Graph_ScatterReduction : Graph_Named<"::zc::ScatterReduction">;
 
 def Graph_UpdateRuleAttr : Graph_Attr<"UpdateRule", "update_rule"> {
   let summary = "the rule of an optimizer: adamw, adam, sgd, momentum";
@@ -157,6 +158,15 @@ def Graph_UpdateRuleAttr : Graph_Attr<"UpdateRule", "update_rule"> {
   let returnType = "::zc::UpdateRule";
   let convertFromStorage = "$_self.getValue()";
   let constBuilderCall = "::zc::graph::UpdateRuleAttr::get($_builder.getContext(), $0)";
+}
+
+def Graph_ScatterReductionAttr : Graph_Attr<"ScatterReduction", "scatter_reduction"> {
+  let summary = "what a scatter does to an element: none, add, mul, min, max";
+  let parameters = (ins Graph_ScatterReduction:$value);
+  let assemblyFormat = "$value";
+  let returnType = "::zc::ScatterReduction";
+  let convertFromStorage = "$_self.getValue()";
+  let constBuilderCall = "::zc::graph::ScatterReductionAttr::get($_builder.getContext(), $0)";
 }
 
 //===-- what modules and programs say of themselves: ModuleAttrs.h has each as a value -------===//

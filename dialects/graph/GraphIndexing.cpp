@@ -116,19 +116,13 @@ ZC_INFER(GatherNdGradOp) {
 
 //===-- scatters ---------------------------------------------------------------===//
 
-static LogicalResult checkScatter(const Infer &infer, Value data, Value updates, StringRef reduction) {
-  if (!llvm::is_contained({"none", "add", "mul", "min", "max"}, reduction))
-    return infer.error("[scatter_c1] there is no reduction '" + reduction + "'");
-  return infer.sameElement(data, updates);
-}
-
 ZC_INFER(ScatterElementsOp) {
   Infer infer(location, types);
   Value data = adaptor.getData();
   ArrayRef<int64_t> indices = shapeOf(adaptor.getIndices());
-  if (failed(checkScatter(infer, data, adaptor.getUpdates(), adaptor.getReduction())) ||
+  if (failed(infer.sameElement(data, adaptor.getUpdates())) ||
       failed(checkGatherElements(infer, shapeOf(data), indices, adaptor.getAxis())) ||
-      failed(infer.hasShape("scatter_c2", "updates", adaptor.getUpdates(), indices)))
+      failed(infer.hasShape("scatter_c1", "updates", adaptor.getUpdates(), indices)))
     return failure();
   return infer.result(data.getType());
 }
@@ -136,7 +130,7 @@ ZC_INFER(ScatterElementsOp) {
 ZC_INFER(ScatterNdOp) {
   Infer infer(location, types);
   Value data = adaptor.getData();
-  if (failed(checkScatter(infer, data, adaptor.getUpdates(), adaptor.getReduction())))
+  if (failed(infer.sameElement(data, adaptor.getUpdates())))
     return failure();
   FailureOr<Shape> shape = gatherNdShape(infer, shapeOf(data), shapeOf(adaptor.getIndices()), 0);
   if (failed(shape) || failed(infer.hasShape("scatter_nd_c1", "updates", adaptor.getUpdates(), *shape)))

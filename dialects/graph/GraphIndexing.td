@@ -7,31 +7,32 @@ include "dialects/graph/GraphBase.td"
 def Graph_ScatterElementsOp : Graph_DiffOp<"scatter_elements", [Graph_Kernel]> {
   let summary = "`data`, with updates[i..] put at data[.., indices[i..], ..] along `axis` (ONNX ScatterElements)";
   let description = [{
-    `reduction`: none (the last of several wins), add, mul, min or max (`scatter_c1`), in index order. Data and updates have
-    one element type; indices and updates have one shape (`scatter_c2`). Ranks and shapes as in gather_elements
+    `reduction`: none (the last of several wins), add, mul, min or max, in index order. Data and updates have
+    one element type; indices and updates have one shape (`scatter_c1`). Ranks and shapes as in gather_elements
     (`gather_elements_c1`, `gather_elements_c2`).
 
     ```mlir
-    %y = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = "add"} : (tensor<4x8xf32>, tensor<4x2xi64>, tensor<4x2xf32>)
+    %y = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = #graph<scatter_reduction add>} : (tensor<4x8xf32>, tensor<4x2xi64>, tensor<4x2xf32>)
         -> tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, Graph_Tensor:$updates, I64Attr:$axis,
-      StrAttr:$reduction);
+      Graph_ScatterReductionAttr:$reduction);
   let results = (outs Graph_Tensor:$result);
 }
 
 def Graph_ScatterNdOp : Graph_DiffOp<"scatter_nd", [Graph_Kernel]> {
   let summary = "`data`, with slices put at index tuples (ONNX ScatterND)";
   let description = [{
-    `reduction` (`scatter_c1`) and types as in scatter_elements; `updates` has the shape gather_nd with batch_dims 0 gives
+    `reduction` and types as in scatter_elements; `updates` has the shape gather_nd with batch_dims 0 gives
     for data and indices (`scatter_nd_c1`), tuples are as there (`gather_nd_c1`, `gather_nd_c3`).
 
     ```mlir
-    %y = graph.scatter_nd %d, %i, %u {reduction = "none"} : (tensor<4x8xf32>, tensor<3x1xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
+    %y = graph.scatter_nd %d, %i, %u {reduction = #graph<scatter_reduction none>} : (tensor<4x8xf32>, tensor<3x1xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, Graph_Tensor:$updates, StrAttr:$reduction);
+  let arguments = (ins Graph_Tensor:$data, Graph_IndexTensor:$indices, Graph_Tensor:$updates,
+      Graph_ScatterReductionAttr:$reduction);
   let results = (outs Graph_Tensor:$result);
 }
 

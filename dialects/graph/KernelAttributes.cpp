@@ -48,6 +48,8 @@ NamedAttrList kernelAttributes(Operation *op) {
       SmallVector<zc::StridedView> all = toStridedViews(views);
       attributes.set(attribute.getName(),
                      DenseI64ArrayAttr::get(op->getContext(), zc::encode({all.begin(), all.end()})));
+    } else if (auto reduction = dyn_cast<ScatterReductionAttr>(attribute.getValue())) {
+      attributes.set(attribute.getName(), StringAttr::get(op->getContext(), nameOf(reduction.getValue())));
     } else if (!isa<TypeAttr>(attribute.getValue()) && !isNote(attribute))
       attributes.push_back(attribute);
   return attributes;

@@ -138,7 +138,7 @@ template <typename Target> Prepared<Target> prepareGatherElementsGrad(const Kern
 
 /// Updates a row in order, beginning with what it holds.
 template <typename T> struct UpdateInOrder {
-  Reduction reduction;
+  ScatterReduction reduction;
   ZC_HD T begin(T target) const { return target; }
   ZC_HD T next(T value, T source) const { return updated(reduction, value, source); }
   ZC_HD T end(T value) const { return value; }

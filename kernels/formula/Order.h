@@ -1,6 +1,7 @@
 //===- Order.h - which element comes first, and what updates do to elements ----------===//
 #pragma once
 
+#include "kernels/ScatterReduction.h"
 #include "kernels/formula/Elements.h"
 
 #include <cstring>
@@ -31,23 +32,20 @@ template <typename C> ZC_HD uint64_t extremeKey(C x, bool smallest) {
   return isNan ? ~uint64_t{0} : orderKey(x, smallest);
 }
 
-/// What scatter_elements and scatter_nd do to an element.
-enum class Reduction : uint8_t { none, add, mul, min, max };
-
 /// `target` after `update`. NaN wins.
-template <typename T> ZC_HD T updated(Reduction reduction, T target, T update) {
+template <typename T> ZC_HD T updated(ScatterReduction reduction, T target, T update) {
   auto a = load(target), b = load(update);
   using C = Compute<T>;
   switch (reduction) {
-  case Reduction::add:
+  case ScatterReduction::add:
     return store<T>(static_cast<C>(a + b));
-  case Reduction::mul:
+  case ScatterReduction::mul:
     return store<T>(static_cast<C>(a * b));
-  case Reduction::min:
+  case ScatterReduction::min:
     return b < a || b != b ? update : target;
-  case Reduction::max:
+  case ScatterReduction::max:
     return b > a || b != b ? update : target;
-  case Reduction::none:
+  case ScatterReduction::none:
     break;
   }
   return update;

@@ -4,24 +4,22 @@ namespace zc::shapes {
 
 //===-- scatters -------------------------------------------------------------===//
 
-static constexpr const char *kReductions[] = {"none", "add", "mul", "min", "max"};
-
-static Result<Reduction> readReduction(const KernelSpec &spec) {
-  auto found = std::find(std::begin(kReductions), std::end(kReductions), spec.getText("reduction"));
+static Result<ScatterReduction> readReduction(const KernelSpec &spec) {
+  const auto named = valueNamed<ScatterReduction>(spec.getText("reduction"));
   ZC_RETURN_IF_ERROR(
       Check(spec)
           .counts(3, 1)
-          .that([&] { return found != std::end(kReductions); }, "a known reduction")
+          .that([&] { return named.has_value(); }, "a known reduction")
           .that([&] { return isIndex(spec.operands[1].dtype); }, "i64 or i32 indices")
           .that(
               [&] { return spec.operands[0] == spec.operands[3] && spec.operands[0].dtype == spec.operands[2].dtype; },
               "one element type and a result like the data")
           .done());
-  return static_cast<Reduction>(found - std::begin(kReductions));
+  return *named;
 }
 
 Result<ScatterElementsShape> readScatterElements(const KernelSpec &spec) {
-  Result<Reduction> reduction = readReduction(spec);
+  Result<ScatterReduction> reduction = readReduction(spec);
   ZC_RETURN_IF_ERROR(reduction.status());
   const Dims &data = spec.operands[0].dims, &indices = spec.operands[1].dims;
   int64_t axis = spec.getInt("axis", 0);
@@ -43,7 +41,7 @@ Result<ScatterElementsShape> readScatterElements(const KernelSpec &spec) {
 }
 
 Result<ScatterNdShape> readScatterNd(const KernelSpec &spec) {
-  Result<Reduction> reduction = readReduction(spec);
+  Result<ScatterReduction> reduction = readReduction(spec);
   ZC_RETURN_IF_ERROR(reduction.status());
   const Dims &data = spec.operands[0].dims, &indices = spec.operands[1].dims;
   auto matches = [&] {

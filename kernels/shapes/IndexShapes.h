@@ -20,7 +20,7 @@ inline int64_t wrapped(int64_t index, int64_t n) {
 /// Operands: data, indices, updates, result. Over the indices' shape: offset of each index, and of data's element with
 /// 0 for the coordinate along the axis, which has n elements.
 struct ScatterElementsShape {
-  Reduction reduction;
+  ScatterReduction reduction;
   Walk<2> walk;
   int64_t n, axisStride;
 };
@@ -33,7 +33,7 @@ inline void copyData(const KernelSpec &spec, void *const *operands) {
 
 /// Operands: data, indices, updates, result: `tuples` of bounds.size() indices, each of a slice of `inner` elements.
 struct ScatterNdShape {
-  Reduction reduction;
+  ScatterReduction reduction;
   Dims bounds;
   int64_t tuples, slices, inner; ///< slices: of the data
 };

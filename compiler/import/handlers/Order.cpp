@@ -15,9 +15,16 @@ mlir::Type i64(Node &node) { return mlir::IntegerType::get(node.loc.getContext()
 
 //===-- scatters ------------------------------------------------------------------===//
 
+Attrs reductionAttr(Node &node, ScatterReduction reduction) {
+  return node.attrs().set("reduction", ScatterReductionAttr::get(node.loc.getContext(), reduction));
+}
+
 Attrs scatterAttrs(Node &node) {
-  return node.attrs().set("reduction",
-                          mlir::StringAttr::get(node.loc.getContext(), node.stringAttr("reduction", "none")));
+  const std::string name = node.stringAttr("reduction", "none");
+  const auto reduction = valueNamed<ScatterReduction>(name);
+  if (!reduction)
+    node.invalid("reduction is '" + name + "'");
+  return reductionAttr(node, reduction.value_or(ScatterReduction::none));
 }
 
 void scatterElements(Node &node) {
@@ -51,9 +58,8 @@ void tensorScatter(Node &node) {
     index = index.apply<ModOp>(static_cast<double>(dimsOf(cache)[axis]));
   if (node.failed())
     return;
-  auto none = mlir::StringAttr::get(node.loc.getContext(), "none");
   node.set(node.make<ScatterElementsOp>({cache, node.expand(index, dimsOf(update)), update},
-                                        node.attrs().integer("axis", axis).set("reduction", none)));
+                                        reductionAttr(node, ScatterReduction::none).integer("axis", axis)));
 }
 
 //===-- orders --------------------------------------------------------------------===//

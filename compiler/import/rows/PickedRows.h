@@ -77,7 +77,7 @@ private:
   // Picks.cpp: rows by position
   Result<Values> pick(mlir::Operation *op, mlir::Value data, mlir::Value indices, const Place &place, int64_t axis);
   Result<Values> put(mlir::Operation *op, mlir::Value data, mlir::Value indices, mlir::Value updates,
-                     const Place &place, int64_t axis, llvm::StringRef reduction);
+                     const Place &place, int64_t axis, ScatterReduction reduction);
   Result<std::optional<Values>> followPositions(mlir::Operation *op);
   std::optional<Places> placesThrough(mlir::Operation *op) const;
   std::optional<Places> placesJoined(mlir::Operation *op, int64_t axis, const Places &first) const;

@@ -202,22 +202,37 @@ Result<PickedRows::Values> PickedRows::pick(Operation *op, Value data, Value ind
 namespace {
 
 /// What leaves an element as it is under a scatter's reduction.
-std::optional<double> neutralOf(StringRef reduction) {
+std::optional<double> neutralOf(ScatterReduction reduction) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  if (reduction == "add")
+  switch (reduction) {
+  case ScatterReduction::add:
     return 0;
-  if (reduction == "mul")
+  case ScatterReduction::mul:
     return 1;
-  if (reduction == "max" || reduction == "min")
-    return reduction == "max" ? -infinity : infinity;
+  case ScatterReduction::min:
+    return infinity;
+  case ScatterReduction::max:
+    return -infinity;
+  case ScatterReduction::none:
+    break;
+  }
   return std::nullopt;
 }
 
-Value reduced(TensorBuilder &on, StringRef reduction, Value data, Value updates) {
-  return reduction == "add"   ? on.add(data, updates)
-         : reduction == "mul" ? on.mul(data, updates)
-         : reduction == "max" ? on.make<MaxOp>(data, updates)
-                              : on.make<MinOp>(data, updates);
+Value reduced(TensorBuilder &on, ScatterReduction reduction, Value data, Value updates) {
+  switch (reduction) {
+  case ScatterReduction::add:
+    return on.add(data, updates);
+  case ScatterReduction::mul:
+    return on.mul(data, updates);
+  case ScatterReduction::min:
+    return on.make<MinOp>(data, updates);
+  case ScatterReduction::max:
+    return on.make<MaxOp>(data, updates);
+  case ScatterReduction::none:
+    break;
+  }
+  return updates;
 }
 
 Value sliceOff(TensorBuilder &on, Value value, int64_t index) {
@@ -233,7 +248,7 @@ Value sliceOff(TensorBuilder &on, Value value, int64_t index) {
 /// Rows `updates` [.., rows, ..] into data [.., places, ..] along `axis`, where they count. Of several rows for one
 /// place the last wins, as in a scatter.
 Result<PickedRows::Values> PickedRows::put(Operation *op, Value data, Value indices, Value updates, const Place &place,
-                                           int64_t axis, StringRef reduction) {
+                                           int64_t axis, ScatterReduction reduction) {
   const Places &places = *placesOf(indices);
   RowMask mask;
   for (const RowMask &own : masksOf(indices))
@@ -249,8 +264,8 @@ Result<PickedRows::Values> PickedRows::put(Operation *op, Value data, Value indi
   TensorBuilder on(builder, op->getLoc());
   std::optional<PlaceGrid> grid = gridOf(place, places.shape, graph::shapeOf(data)[axis]);
   bool isFloat = isa<FloatType>(elementOf(updates));
-  if (!grid || (!isFloat && reduction != "none")) {
-    if (reduction != "add")
+  if (!grid || (!isFloat && reduction != ScatterReduction::none)) {
+    if (reduction != ScatterReduction::add)
       return rowsError(op, "puts rows that a mask picked at positions that are not the mask's own",
                        "out[mask] = rows, or out.index_add_(0, positions, rows)");
     neutralizeIndices(op);
@@ -258,9 +273,9 @@ Result<PickedRows::Values> PickedRows::put(Operation *op, Value data, Value indi
     return Values(op->getResults());
   }
   bool isInOrder = grid->unused.empty() && llvm::is_sorted(grid->used);
-  if (isInOrder && reduction == "none")
+  if (isInOrder && reduction == ScatterReduction::none)
     return Values{chosen(on, mask, axis, updates, data)};
-  if (isInOrder && reduction == "add")
+  if (isInOrder && reduction == ScatterReduction::add)
     return Values{on.add(data, replaced(on, updates, axis, mask, 0))};
   Value condition = layOver(on, vectorOf(on, mask), 0, places.shape, *grid);
   Value rows = layOver(on, updates, axis, places.shape, *grid);
@@ -269,7 +284,7 @@ Result<PickedRows::Values> PickedRows::put(Operation *op, Value data, Value indi
   shape[0] = copies;
   shape[1 + axis] = graph::shapeOf(condition)[1];
   condition = on.reshape(condition, shape);
-  if (reduction == "add" && copies > 1) {
+  if (reduction == ScatterReduction::add && copies > 1) {
     rows = on.reduceSum(on.select(condition, rows, on.scalar(0, rows)), {0}, /*keepdims=*/false);
     return Values{on.add(data, rows)};
   }
@@ -310,14 +325,13 @@ Result<std::optional<PickedRows::Values>> PickedRows::followPositions(Operation 
       return rowsError(op, "picks by several positions of a row");
     return done(pick(op, data, indices, places->list.front(), int64_t(gather.getAxis())));
   }
-  StringRef reduction = isScatter ? cast<StringAttr>(op->getAttr("reduction")).getValue() : "";
   if (auto scatter = dyn_cast<ScatterElementsOp>(op)) {
     int64_t axis = scatter.getAxis();
     Shape wanted(whole);
     wanted[axis] = tuples[axis];
     if (places->along >= 0 || !maskAt(indices, axis) || ArrayRef<int64_t>(wanted) != tuples)
       return rowsError(op, "puts elements that a mask picked at positions that are not whole rows'");
-    return done(put(op, data, indices, op->getOperand(2), places->list.front(), axis, reduction));
+    return done(put(op, data, indices, op->getOperand(2), places->list.front(), axis, scatter.getReduction()));
   }
   bool isPlain = rank == 2 && maskAt(indices, 0) && (places->along == 1 || tuples[1] == 1) &&
                  int64_t(places->list.size()) == tuples[1];
@@ -342,8 +356,8 @@ Result<std::optional<PickedRows::Values>> PickedRows::followPositions(Operation 
   }
   if (isAny(data))
     return rowsError(op, "puts rows into rows that a mask picked");
-  Result<Values> made =
-      put(op, leading == 1 ? data : on.reshape(data, flat), indices, op->getOperand(2), place, 0, reduction);
+  Result<Values> made = put(op, leading == 1 ? data : on.reshape(data, flat), indices, op->getOperand(2), place, 0,
+                            cast<ScatterNdOp>(op).getReduction());
   if (made.ok() && (*made)[0] != op->getResult(0))
     (*made)[0] = on.reshape((*made)[0], whole);
   return done(std::move(made));

@@ -94,7 +94,7 @@ Prepared prepareGatherElements(const KernelSpec &spec) {
 
 /// `target[at] += update[i]` in the elements' type, as scatter_elements adds.
 template <typename T> auto adding(T *target, const T *update) {
-  return [=](int64_t i, int64_t at) { target[at] = updated(Reduction::add, target[at], update[i]); };
+  return [=](int64_t i, int64_t at) { target[at] = updated(ScatterReduction::add, target[at], update[i]); };
 }
 
 Prepared prepareGatherElementsGrad(const KernelSpec &spec) {
@@ -129,14 +129,14 @@ Prepared prepareScatterElements(const KernelSpec &spec) {
   };
   const DType type = spec.operands[0].dtype;
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    if (read->reduction == Reduction::none)
+    if (read->reduction == ScatterReduction::none)
       return withBytes(type, [&](auto tag) {
         using T = TypeOf<decltype(tag)>;
         return kernel(indexTag, tag, [](T *target, const T *update) {
           return [=](int64_t i, int64_t at) { target[at] = update[i]; };
         });
       });
-    if (read->reduction != Reduction::add || !isFast(type))
+    if (read->reduction != ScatterReduction::add || !isFast(type))
       return decline();
     return withFast(type, [&](auto tag) {
       using T = TypeOf<decltype(tag)>;
@@ -237,7 +237,7 @@ Prepared prepareScatterNd(const KernelSpec &spec) {
   ZC_RETURN_IF_ERROR(read.status());
   const DType type = spec.operands[0].dtype;
   if (read->bounds.empty() ||
-      (read->reduction != Reduction::none && (read->reduction != Reduction::add || !isFast(type))))
+      (read->reduction != ScatterReduction::none && (read->reduction != ScatterReduction::add || !isFast(type))))
     return decline();
   auto kernel = [&](auto indexTag, auto update) {
     using I = TypeOf<decltype(indexTag)>;
@@ -253,7 +253,7 @@ Prepared prepareScatterNd(const KernelSpec &spec) {
         });
   };
   return withIndex(spec.operands[1].dtype, [&](auto indexTag) {
-    if (read->reduction == Reduction::none)
+    if (read->reduction == ScatterReduction::none)
       return kernel(indexTag, [bytes = sizeOf(type)](void *to, int64_t at, const void *from, int64_t t, int64_t n) {
         copyRow(static_cast<char *>(to) + at * bytes, static_cast<const char *>(from) + t * bytes, n * bytes);
       });

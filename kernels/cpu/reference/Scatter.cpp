@@ -10,12 +10,12 @@ namespace zc::cpu {
 namespace {
 
 /// What an update does to one element.
-using UpdateElement = void (*)(Reduction reduction, void *target, const void *update);
+using UpdateElement = void (*)(ScatterReduction reduction, void *target, const void *update);
 
 UpdateElement updateOf(const KernelSpec &spec) {
   return withElement(spec.operands[0].dtype, [](auto tag) -> UpdateElement {
     using T = TypeOf<decltype(tag)>;
-    return [](Reduction reduction, void *target, const void *update) {
+    return [](ScatterReduction reduction, void *target, const void *update) {
       T &element = *static_cast<T *>(target);
       element = updated(reduction, element, *static_cast<const T *>(update));
     };

@@ -132,22 +132,24 @@ void addScatters(Cases &cases) {
   const std::string twice = "dense<[[0, 3, 3], [-1, 1, 3]]> : tensor<2x3xi64>";
   const std::string once = "dense<[[0, 3, 1], [-1, 1, 0]]> : tensor<2x3xi64>";
   for (const char *reduction : {"add", "min", "max", "mul"}) {
-    std::string attributes = "{axis = 1 : i64, reduction = \"" + std::string(reduction) + "\"}";
+    const std::string named = "reduction = #graph<scatter_reduction " + std::string(reduction) + ">}";
+    const std::string attributes = "{axis = 1 : i64, " + named;
     cases.push_back({"scatter_elements", {"2x4xf64", twice, "2x3xf64"}, {"2x4xf64"}, attributes, -2, 2, 0.3});
     cases.push_back({"scatter_nd",
                      {"3x2xf64", "dense<[[1], [-1], [1]]> : tensor<3x1xi32>", "3x2xf64"},
                      {"3x2xf64"},
-                     "{reduction = \"" + std::string(reduction) + "\"}",
+                     "{" + named,
                      -2,
                      2,
                      0.3});
   }
-  const std::string none = "{axis = 1 : i64, reduction = \"none\"}", noneNd = "{reduction = \"none\"}";
+  const std::string noneNd = "{reduction = #graph<scatter_reduction none>}",
+                    none = "{axis = 1 : i64, " + noneNd.substr(1);
   const std::string noIndex = "dense<> : tensor<2x0xi64>", one = "dense<[1]> : tensor<1xi64>";
   cases.insert(cases.end(),
                {{"scatter_elements", {"2x4xf64", once, "2x3xf64"}, {"2x4xf64"}, none},
                 {"scatter_elements", {"2x4xf64", noIndex, "2x0xf64"}, {"2x4xf64"}, none},
-                {"scatter_elements", {"3xf64", one, "1xf64"}, {"3xf64"}, "{axis = 0 : i64, reduction = \"none\"}"},
+                {"scatter_elements", {"3xf64", one, "1xf64"}, {"3xf64"}, "{axis = 0 : i64, " + noneNd.substr(1)},
                 {"scatter_nd", {"3x2xf64", "dense<[[0, 1], [2, 0]]> : tensor<2x2xi64>", "2xf64"}, {"3x2xf64"}, noneNd},
                 {"scatter_nd", {"3x2xf64", one, "2xf64"}, {"3x2xf64"}, noneNd},
                 {"scatter_nd", {"3xf64", "dense<> : tensor<0x1xi64>", "0xf64"}, {"3xf64"}, noneNd}});

@@ -333,9 +333,9 @@ graph.program @micro phase = micro inputs = [] {
   %d = graph.constant dense<1.0> : tensor<2x3xf32>
   %i = graph.constant dense<0> : tensor<2x1xi64>
   %u = graph.constant dense<1.0> : tensor<2x1xf32>
-  // expected-error @below {{[scatter_c1] there is no reduction 'sum'}}
-  // expected-error @below {{failed to infer returned types}}
-  %0 = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = "sum"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  // expected-error @below {{expected one of none, add, mul, min, max}}
+  // expected-error @below {{failed to parse Graph_ScatterReductionAttr parameter 'value'}}
+  %0 = graph.scatter_elements %d, %i, %u {axis = 1 : i64, reduction = #graph<scatter_reduction sum>} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
   graph.return
 }
 
@@ -344,9 +344,9 @@ graph.program @micro phase = micro inputs = [] {
 graph.program @micro phase = micro inputs = [] {
   %d = graph.constant dense<1.0> : tensor<2x3xf32>
   %i = graph.constant dense<0> : tensor<2x1xi64>
-  // expected-error @below {{[scatter_c2] updates has shape 2x3, not 2x1}}
+  // expected-error @below {{[scatter_c1] updates has shape 2x3, not 2x1}}
   // expected-error @below {{failed to infer returned types}}
-  %0 = graph.scatter_elements %d, %i, %d {axis = 1 : i64, reduction = "add"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = graph.scatter_elements %d, %i, %d {axis = 1 : i64, reduction = #graph<scatter_reduction add>} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
   graph.return
 }
 
@@ -358,7 +358,7 @@ graph.program @micro phase = micro inputs = [] {
   %u = graph.constant dense<1.0> : tensor<2x1xf32>
   // expected-error @below {{[scatter_nd_c1] updates has shape 2x1, not 2x3}}
   // expected-error @below {{failed to infer returned types}}
-  %0 = graph.scatter_nd %d, %i, %u {reduction = "none"} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
+  %0 = graph.scatter_nd %d, %i, %u {reduction = #graph<scatter_reduction none>} : (tensor<2x3xf32>, tensor<2x1xi64>, tensor<2x1xf32>) -> tensor<2x3xf32>
   graph.return
 }
 
