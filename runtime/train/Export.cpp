@@ -30,13 +30,23 @@ std::vector<NamedPath> filesOf(const Manifest &manifest) {
 /// Puts bytes at an offset.
 using Write = std::function<Status(const void *data, int64_t count, int64_t offset)>;
 
+/// Does a run change it? What is frozen may have come with --weights: it is replaced where the model has bytes for it.
+static bool isChanged(const Manifest::Parameter &parameter) { return parameter.trainable || parameter.buffer; }
+
+/// Have the checkpoint's values room where the model has those of the parameter?
+static bool fits(const Manifest::Parameter &parameter, const io::SafetensorsEntry &entry) {
+  return convertible(entry.type.dtype, parameter.type) &&
+         uint64_t(entry.type.numElements() * sizeOf(parameter.type)) == parameter.bytes;
+}
+
 /// Overwrites the parameter's bytes in a file of `size` by its values, in the type the file has.
 static Status patch(const Write &write, int64_t fileSize, const Manifest::Parameter &parameter,
                     const io::SafetensorsFile &weights) {
   const io::SafetensorsEntry *entry = weights.find(parameter.name);
   int64_t size = sizeOf(parameter.type);
-  if (!entry || !convertible(entry->type.dtype, parameter.type) ||
-      uint64_t(entry->type.numElements() * size) != parameter.bytes)
+  if (!isChanged(parameter) && (!entry || !fits(parameter, *entry)))
+    return Status::success();
+  if (!entry || !fits(parameter, *entry))
     return makeError(Code::corrupt, 920, "the checkpoint does not fit parameter \"" + parameter.name + "\"");
   if (parameter.bytes > uint64_t(fileSize) || parameter.offset > uint64_t(fileSize) - parameter.bytes)
     return makeError(Code::corrupt, 921,
@@ -54,11 +64,11 @@ static Status patch(const Write &write, int64_t fileSize, const Manifest::Parame
   return Status::success();
 }
 
-/// All trained parameters that lie in the file that the model calls `name`.
+/// All parameters that lie in the file that the model calls `name`.
 static Status patchAll(const Write &write, int64_t fileSize, const Manifest &manifest,
                        const io::SafetensorsFile &weights, const std::string &name) {
   for (const Manifest::Parameter &parameter : manifest.parameters)
-    if (parameter.trainable && parameter.file == name)
+    if (parameter.file == name)
       ZC_RETURN_IF_ERROR(patch(write, fileSize, parameter, weights));
   return Status::success();
 }
@@ -100,7 +110,7 @@ static Result<io::OutputFile> renamedCopy(const Manifest &manifest, const io::Sa
 static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, const std::string &model) {
   std::vector<std::string> names;
   for (const Manifest::Parameter &parameter : manifest.parameters) {
-    if (parameter.trainable && parameter.file.empty())
+    if (isChanged(parameter) && parameter.file.empty())
       return makeError(Code::unsupported, 922,
                        "parameter \"" + parameter.name + "\" has no bytes in the model's files that could be replaced",
                        "", "export with --safetensors");
@@ -109,7 +119,7 @@ static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, 
     for (const Manifest::Parameter &other : manifest.parameters)
       shared |= &other != &parameter && other.file == parameter.file && other.offset == parameter.offset &&
                 parameter.bytes > 0 && !parameter.file.empty();
-    if (parameter.trainable && shared)
+    if (isChanged(parameter) && shared)
       return makeError(Code::unsupported, 924,
                        "parameter \"" + parameter.name + "\" was tied or untied when compiling: the model's own " +
                            "initializers cannot hold it",

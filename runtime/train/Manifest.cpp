@@ -23,6 +23,8 @@ std::string ownFileOf(int64_t rank) { return "rank-" + std::to_string(rank) + ".
 
 static Json toJson(const Manifest::Parameter &parameter) {
   Json entry = {{"name", parameter.name}, {"trainable", parameter.trainable}};
+  if (parameter.buffer)
+    entry["buffer"] = true;
   if (!parameter.file.empty())
     entry["source"] = {{"file", parameter.file},
                        {"offset", parameter.offset},
@@ -196,6 +198,7 @@ Manifest::Parameter readParameter(Reader &reader, const Json &json) {
   Manifest::Parameter parameter;
   parameter.name = reader.text(json, "name");
   parameter.trainable = reader.truth(json, "trainable");
+  parameter.buffer = json.is_object() && json.contains("buffer") && reader.truth(json, "buffer");
   for (auto [key, own] : {std::pair("lr_scale", &parameter.lrScale), std::pair("weight_decay", &parameter.weightDecay)})
     if (json.is_object() && json.contains(key))
       *own = reader.real(json, key);
@@ -465,6 +468,7 @@ Manifest describeRun(const planpb::Plan &plan) {
     Manifest::Parameter entry;
     entry.name = whole.name;
     entry.trainable = parameter.role() == planpb::TRAINABLE;
+    entry.buffer = parameter.role() == planpb::BUFFER;
     if (entry.trainable) {
       entry.lrScale = parameter.has_lr_scale() ? parameter.lr_scale() : 1;
       entry.weightDecay = parameter.has_weight_decay() ? parameter.weight_decay() : plan.optimizer().weight_decay();

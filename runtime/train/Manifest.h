@@ -37,6 +37,7 @@ struct Manifest {
   struct Parameter {
     std::string name;
     bool trainable = false;
+    bool buffer = false; ///< running statistics and the like; a checkpoint from before does not say
     std::optional<double> lrScale, weightDecay; ///< of what trains; a checkpoint from before has none
     std::string file; ///< of its initial bytes, relative to the model's folder; empty: not in a file
     uint64_t offset = 0, bytes = 0;

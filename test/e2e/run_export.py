@@ -109,6 +109,22 @@ def state(model, export):
     return read_safetensors(file)
 
 
+def statistics():
+    """What batch norms have seen goes out with the weights: an exported model evaluates as the checkpoint does."""
+    source, data = suite.models / "resnet/ts17.onnx", ["--data", suite.models / "resnet/inputs.safetensors"]
+    plan, out = suite.compile(source, suite.dir / "statistics.plan", "--lr", "1e-2"), suite.dir / "statistics"
+    suite.train(plan, out, *data, "--steps", 20)
+    suite.tool("zero-run", "export", out, "--onnx", suite.dir / "statistics.onnx")
+    evaluates = [suite.compile(model, suite.dir / f"statistics-{name}.plan", "--forward-only")
+                 for name, model in (("before", source), ("after", suite.dir / "statistics.onnx"))]
+    before, trained, exported = (json.loads(suite.tool("zero-run", "eval", evaluates[which], *data, *weights, "--quiet").splitlines()[-1])["loss"]
+                                 for which, weights in ((0, []), (0, ["--weights", out / "final"]), (1, [])))
+    same("loss", exported, trained)
+    if trained == before:
+        raise Case("training changed nothing")
+    return f"{before} before, {trained} trained"
+
+
 def names(model, rearranged, plain):
     """Transposes that the exporter folded are undone, its tables left out: the state is that of an export that left all as it was."""
     got, want = state(model, rearranged), state(model, plain)
@@ -131,7 +147,7 @@ def no_final():
     suite.tool("zero-run", "export", out, "--safetensors", suite.dir / "no-final.safetensors")
 
 
-suite.run([("no final", no_final), ("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
+suite.run([("no final", no_final), ("statistics", statistics), ("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
           [(f"{model}/{export}", lambda m=model, e=export, s=stage: roundtrip(m, e, s % 4))
            for stage, (model, export) in enumerate([("mlp", "dynamo20opt"), ("gpt2", "ts17"), ("llama", "dynamo18_external"),
                                                     ("resnet", "ts17"), ("llama", "dynamo23opt_sdpa")])])
