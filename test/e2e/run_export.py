@@ -119,7 +119,7 @@ def statistics():
                  for name, model in (("before", source), ("after", suite.dir / "statistics.onnx"))]
     before, trained, exported = (json.loads(suite.tool("zero-run", "eval", evaluates[which], *data, *weights, "--quiet").splitlines()[-1])["loss"]
                                  for which, weights in ((0, []), (0, ["--weights", out / "final"]), (1, [])))
-    same("loss", exported, trained)
+    same("loss", [exported], [trained])
     if trained == before:
         raise Case("training changed nothing")
     return f"{before} before, {trained} trained"

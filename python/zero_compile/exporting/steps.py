@@ -74,8 +74,8 @@ def take(twin, batch):
     twin.zero_grad()
     with rewrite.without_dropout(torch):
         loss = twin(*batch.values())
-    if loss.requires_grad:
-        loss.backward()
+        if loss.requires_grad:
+            torch.autograd.backward(loss)  # which a checkpoint runs forward in again; around loss.backward(), of which a mode is told, it is off
     gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner(twin).named_parameters()
                  if p.requires_grad and name not in twin.state.names}
     return float(loss.detach()), gradients
