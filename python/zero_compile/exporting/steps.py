@@ -75,7 +75,9 @@ def take(twin, batch):
     with rewrite.without_dropout(torch):
         loss = twin(*batch.values())
         if loss.requires_grad:
-            torch.autograd.backward(loss)  # which a checkpoint runs forward in again; around loss.backward(), of which a mode is told, it is off
+            # loss.backward(), of which a mode is told and around which it is off: a checkpoint runs forward again there.
+            torch.autograd.Variable._execution_engine.run_backward((loss,), (torch.ones_like(loss),), False, False, (), allow_unreachable=True,
+                                                                   accumulate_grad=True)
     gradients = {name: (torch.zeros_like(p) if p.grad is None else p.grad.to_dense().clone()).double().numpy() for name, p in inner(twin).named_parameters()
                  if p.requires_grad and name not in twin.state.names}
     return float(loss.detach()), gradients
