@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Models whose forward pass draws numbers: exported in both ways, compared with fixed numbers in their place, drawn anew in each step of a training, of
 the distribution that torch's are; and functions of dropout, which no module's number switches off."""
+import random
+
 from product import by_exporter, expect, needs, quiet_torch, raises, silent, suite
 
 needs("torch", "transformers", "onnx", "safetensors")
 torch = quiet_torch()
+import numpy
 import onnx
 import zero_compile
 from torch import nn
@@ -132,6 +135,21 @@ def functions_of_dropout():
         expect(one != other and one[0] != one[1] and off[0] == off[1], f"{one}, {other}, {off}")
 
 
+def numbers_of_python():
+    """A trace would keep them: refused, with the line, as long as any are drawn."""
+    def depth(p, draw):
+        return lambda x, h: (h.tanh() if p and draw() < p else h).square().mean()
+
+    for p in (0.1, 0.9):
+        with raises(4, "Python's random draws", "run_draws.py:"):
+            exported(depth(p, random.random))
+        with raises(4, "Python's random draws", "run_draws.py:"):
+            exported(depth(p, lambda: random.randint(0, 1)))
+        with raises(4, "numpy.random draws"):
+            exported(depth(p, numpy.random.rand))
+    exported(depth(0, random.random))
+
+
 class Recurs(nn.Module):
     """Dropout between the layers of recurrent ones, and of whole channels."""
 
@@ -225,5 +243,5 @@ suite.run([(f"moments, {name}, {exporter}", lambda name=name, exporter=exporter:
 DROPOUTS = (dropout_of_attention, dropout_between_layers)
 suite.run([(f"{f.__name__} {exporter}", lambda f=f, exporter=exporter: f(exporter))
            for f, exporter in by_exporter(suite, DROPOUTS)] +
-          [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, alpha_dropout)])
+          [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, numbers_of_python, alpha_dropout)])
 suite.finish()

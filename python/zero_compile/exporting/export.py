@@ -232,7 +232,7 @@ def try_out(wrapper, batch, notes):
     @contextlib.contextmanager
     def watching(model):
         nonlocal drawn, own, takes, looked
-        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes, tables.watched(need("torch", "exporting"), model) as looked:
+        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes, refusals.refusing_numbers(), tables.watched(need("torch", "exporting"), model) as looked:
             yield takes
 
     with quiet():
