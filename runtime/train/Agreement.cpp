@@ -55,6 +55,7 @@ constexpr Part kParts[] = {{"another plan", &Identity::plan},
                            {"another order of collectives", &Identity::schedule},
                            {"other data", &Identity::data},
                            {"other options", &Identity::options},
+                           {"other weights", &Identity::weights},
                            {"another table of products (--products)", &Identity::products}};
 
 /// Who differs from rank 0, and in what.
@@ -106,7 +107,7 @@ uint64_t optionsOf(const RunOptions &options, uint64_t seed, int64_t steps) {
                           uint64_t(options.keep), uint64_t(options.outlivesFailedSave), uint64_t(options.data.shuffle),
                           uint64_t(options.resume.empty()), uint64_t(options.overwrite), uint64_t(options.dataChanged),
                           uint64_t(options.evaluates()), uint64_t(options.evalEvery), uint64_t(options.evalSteps),
-                          uint64_t(options.keepBest), uint64_t(options.earlyStop)})
+                          uint64_t(options.keepBest), uint64_t(options.earlyStop), uint64_t(options.savesFinal)})
     hash.add(number);
   hash.add(options.schedule);
   double lr = options.lr.value_or(-1);

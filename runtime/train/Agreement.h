@@ -16,6 +16,7 @@ struct Identity {
   uint64_t data = 0;     ///< samples and the rows of the first, middle and last step
   uint64_t schedule = 0; ///< the collectives in their order, with sizes and groups
   uint64_t options = 0;  ///< what of the command line all ranks must share
+  uint64_t weights = 0;  ///< InitialValues::fingerprint, once they are there
   uint64_t products = 0; ///< the table of products: what all ranks of the model axis compute must have equal bits
 };
 

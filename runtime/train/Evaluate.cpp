@@ -147,7 +147,9 @@ Status EvalRank::main() {
   if (!prepared)
     return prepared.error();
   executor = std::move(*prepared);
-  ZC_RETURN_IF_ERROR(loadWeights(*executor, *run.values));
+  ZC_RETURN_IF_ERROR(run.loadFirstWeights(communicator, *executor, ready));
+  if (!ready)
+    return Status::success();
   ZC_RETURN_IF_ERROR(communicator.barrier());
   before = executor->traffic();
   if (leads())

@@ -5,7 +5,6 @@
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/ExternalNames.h"
-#include "runtime/train/VerifyCheckpoint.h"
 #include "runtime/train/Weights.h"
 
 #include <algorithm>
@@ -14,11 +13,6 @@
 #include <map>
 
 namespace zc::train {
-
-Result<io::SafetensorsFile> openWeights(const Manifest &manifest) {
-  ZC_RETURN_IF_ERROR(verifyFiles(manifest));
-  return io::SafetensorsFile::open(manifest.folder + "/" + fileOf(State::weights));
-}
 
 std::vector<NamedPath> filesOf(const Manifest &manifest) {
   std::vector<NamedPath> files = {{"checkpoint", manifest.folder + "/" + io::kManifestFile}};
@@ -143,10 +137,8 @@ static std::map<std::string, std::string> namesBeside(const std::string &path, c
   return result;
 }
 
-Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model) {
-  auto weights = openWeights(manifest);
-  if (!weights)
-    return weights.error();
+Status exportOnnx(const OpenCheckpoint &checkpoint, const std::string &path, const std::string &model) {
+  const auto &[manifest, weights] = checkpoint;
   const std::string original = model.empty() ? manifest.modelPath : model;
   const std::string inner = io::fileNameOf(manifest.modelPath), from = io::folderOf(original), to = io::folderOf(path);
   auto files = externalFiles(manifest, inner);
@@ -170,14 +162,14 @@ Status exportOnnx(const Manifest &manifest, const std::string &path, const std::
     if (!external)
       return external.error();
     ZC_RETURN_IF_ERROR(io::makeFolder(io::folderOf(to + "/" + target)));
-    auto out = patchedCopy(manifest, *weights, *external, name, to + "/" + target);
+    auto out = patchedCopy(manifest, weights, *external, name, to + "/" + target);
     if (!out)
       return out.error();
     outs.push_back(std::move(*out));
     isRenamed |= name != target;
   }
-  auto out = isRenamed ? renamedCopy(manifest, *weights, *file, inner, path, names)
-                       : patchedCopy(manifest, *weights, *file, inner, path);
+  auto out = isRenamed ? renamedCopy(manifest, weights, *file, inner, path, names)
+                       : patchedCopy(manifest, weights, *file, inner, path);
   if (!out)
     return out.error();
   // The model last: whoever finds it finds its data.

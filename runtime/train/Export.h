@@ -2,8 +2,7 @@
 #pragma once
 
 #include "runtime/io/Outputs.h"
-#include "runtime/io/Safetensors.h"
-#include "runtime/train/Checkpoint.h"
+#include "runtime/train/Resume.h"
 
 #include <functional>
 
@@ -15,16 +14,15 @@ namespace zc::train {
 /// ...), by which the new model then calls them. `model` overrides where the original is. Errors: mismatch (the model
 /// has changed), unsupported (a trained parameter whose bytes are not in a file), usage (the original would be
 /// overwritten), io.
-Status exportOnnx(const Manifest &manifest, const std::string &path, const std::string &model = {});
+Status exportOnnx(const OpenCheckpoint &checkpoint, const std::string &path, const std::string &model = {});
 
 /// The checkpoint's weights under the names and in the layout that the model's own state has, as far as its file says
 /// (ModelNames.h): transposed copies turned back, shared parameters under each of their names, frozen ones from the
 /// model, no tables of the exporter. What it does not say, and a model that is not there any more, is told to `warn`;
 /// the graph's names are then kept. A tensor that is turned passes through memory whole. Errors: corrupt, usage, io.
-Status exportSafetensors(const Manifest &manifest, const std::string &path, const std::string &model,
+Status exportSafetensors(OpenCheckpoint checkpoint, const std::string &path, const std::string &model,
                          const std::function<void(const std::string &)> &warn);
-/// A checkpoint's weights, verified; and all its files, which no output may replace.
-Result<io::SafetensorsFile> openWeights(const Manifest &manifest);
+/// All files of a checkpoint, which no output may replace.
 std::vector<NamedPath> filesOf(const Manifest &manifest);
 
 } // namespace zc::train

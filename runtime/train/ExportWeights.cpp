@@ -170,11 +170,9 @@ Status StateDict::write(const std::string &path) const {
 
 } // namespace
 
-Status exportSafetensors(const Manifest &manifest, const std::string &path, const std::string &model,
+Status exportSafetensors(OpenCheckpoint checkpoint, const std::string &path, const std::string &model,
                          const std::function<void(const std::string &)> &warn) {
-  auto weights = openWeights(manifest);
-  if (!weights)
-    return weights.error();
+  const Manifest &manifest = checkpoint.manifest;
   const std::string original = model.empty() ? manifest.modelPath : model;
   std::vector<NamedPath> inputs = filesOf(manifest);
   inputs.push_back({"model", original});
@@ -189,7 +187,7 @@ Status exportSafetensors(const Manifest &manifest, const std::string &path, cons
   else
     warn("names are the graph's: " + read.error().message + " (" + original + "); --model says where the model is");
   StateDict state(manifest, names ? &*names : nullptr, original);
-  ZC_RETURN_IF_ERROR(state.collect(std::move(*weights)));
+  ZC_RETURN_IF_ERROR(state.collect(std::move(checkpoint.weights)));
   state.tell(warn);
   return state.write(path);
 }

@@ -68,11 +68,11 @@ const char *nameOf(State state) {
 std::optional<Store> storeOf(const planpb::Plan &plan, const planpb::Parameter &parameter, State state) {
   if (state == State::weights)
     return exactStore(plan, parameter);
-  if (parameter.bucket() < 0 || !plan.buckets(parameter.bucket()).trainable())
-    return std::nullopt;
-  const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
   if (state == State::published && !plan.has_delay())
     return std::nullopt;
+  if (parameter.bucket() < 0 || !plan.buckets(parameter.bucket()).trainable())
+    return state == State::published ? std::optional<Store>(exactStore(plan, parameter)) : std::nullopt;
+  const planpb::Bucket &bucket = plan.buckets(parameter.bucket());
   if (state == State::published)
     return Store{uint32_t(bucket.parameter_slice()), dtypeOf(bucket.type()),
                  cutOf(bucket, bucket.parameters_sharded())};

@@ -26,7 +26,7 @@ std::vector<Store> storesOf(const planpb::Plan &plan, const planpb::Parameter &p
 Store exactStore(const planpb::Plan &plan, const planpb::Parameter &parameter);
 
 /// What a checkpoint keeps of each parameter as a whole tensor. `published`: of a delayed update the parameters as they
-/// are computed with, which are older than the weights.
+/// are computed with, which are older than the weights where they are trained.
 enum class State : uint8_t { weights, moment1, moment2, published };
 constexpr State kStates[] = {State::weights, State::moment1, State::moment2, State::published};
 const char *nameOf(State state);

@@ -93,10 +93,12 @@ void Restore::addTarget(State state, const planpb::Parameter &parameter, const S
 }
 
 void Restore::findTargets() {
-  // A plan that begins to delay publishes what the weights are.
+  // A plan that begins to delay publishes what the weights are; what is not trained is that anyway, and in files from
+  // before only there.
   bool isPublished = needs(plan, State::published) && manifest.files.count(fileOf(State::published)) > 0;
   for (const planpb::Parameter &parameter : plan.parameters()) {
-    auto published = isPublished ? storeOf(plan, parameter, State::published) : std::nullopt;
+    auto published = isPublished && parameter.role() == planpb::TRAINABLE ? storeOf(plan, parameter, State::published)
+                                                                          : std::nullopt;
     for (const Store &store : storesOf(plan, parameter))
       if (!published || published->slice != store.slice)
         addTarget(State::weights, parameter, store);

@@ -97,9 +97,23 @@ Result<Manifest> CheckpointChoice::newest(const std::function<Status(const Manif
                    folders[0], "zero-run checkpoint verify says what is wrong; --overwrite starts afresh");
 }
 
-Result<Manifest> openCheckpoint(const std::string &path, const Told &passed) {
+Result<OpenCheckpoint> openCheckpoint(const std::string &path, const Told &passed) {
   auto choice = CheckpointChoice::of(path);
-  return choice ? choice->newest(verifyFiles, passed) : choice.error();
+  if (!choice)
+    return choice.error();
+  std::optional<io::SafetensorsFile> weights;
+  auto verify = [&](const Manifest &manifest) -> Status {
+    auto opened =
+        io::SafetensorsFile::open(manifest.folder + "/" + fileOf(State::weights)); // what is verified, or older
+    ZC_RETURN_IF_ERROR(verifyFiles(manifest));
+    if (opened)
+      weights = std::move(*opened);
+    return opened.status();
+  };
+  auto manifest = choice->newest(verify, passed);
+  if (!manifest)
+    return manifest.error();
+  return OpenCheckpoint{std::move(*manifest), std::move(*weights)};
 }
 
 //===- Comparing ----------------------------------------------------------------===//

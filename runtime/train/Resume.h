@@ -1,6 +1,7 @@
 //===- Resume.h - where a run goes on ------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/io/Safetensors.h"
 #include "runtime/train/Checkpoint.h"
 #include "runtime/train/Options.h"
 
@@ -42,8 +43,13 @@ private:
 Result<Manifest> readVerified(const std::string &folder, const std::function<Status(const Manifest &)> &verify,
                               bool &replaced);
 
-/// The newest of them, verified as a whole. Errors: those of CheckpointChoice.
-Result<Manifest> openCheckpoint(const std::string &path, const Told &passed);
+/// A checkpoint that was verified as a whole. Its weights stay readable when the run that it is of removes it.
+struct OpenCheckpoint {
+  Manifest manifest;
+  io::SafetensorsFile weights;
+};
+/// The newest of them. Errors: those of CheckpointChoice.
+Result<OpenCheckpoint> openCheckpoint(const std::string &path, const Told &passed);
 
 /// Whether this run, which would write `expected`, may go on where `manifest` stands. Errors: mismatch, naming what
 /// differs: the model's tensors, the optimizer's rule or (unless it was given anew) its rate, the seed, and (unless

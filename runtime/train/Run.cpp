@@ -209,7 +209,7 @@ Status Run::checkOpenFiles() const {
 }
 
 Status Run::startFresh(Communicator &communicator, RankExecutor &executor, bool &ready) {
-  ZC_RETURN_IF_ERROR(agreeWith(communicator, loadWeights(executor, *values), ready));
+  ZC_RETURN_IF_ERROR(loadFirstWeights(communicator, executor, ready));
   if (ready)
     ZC_RETURN_IF_ERROR(checkAhead(communicator, ready));
   return ready && !replaces ? takeFolder(communicator, ready) : Status::success();

@@ -186,7 +186,18 @@ Status Session::prepareWeights() {
   if (!initial)
     return initial.error();
   values = std::move(*initial);
-  return Status::success();
+  if (ranks.isWhole())
+    return Status::success();
+  auto print = values->fingerprint(plan);
+  if (print)
+    weights = *print;
+  return print.status();
+}
+
+Status Session::loadFirstWeights(Communicator &communicator, RankExecutor &executor, bool &ready) {
+  Identity mine = identity;
+  mine.weights = weights;
+  return agreeOn(communicator, mine, loadWeights(executor, *values), ready);
 }
 
 Status Session::identify(uint64_t options) {
@@ -195,8 +206,13 @@ Status Session::identify(uint64_t options) {
   auto data = dataOf(*source, batch, summary.steps);
   if (!data)
     return data.error();
-  identity = {planHash(plan), uint64_t(mesh.worldSize()),  uint64_t(mesh.ranksPerNode()), *data, collectivesOf(plan),
-              options,        hashOf(products.table.get())};
+  identity.plan = planHash(plan);
+  identity.world = uint64_t(mesh.worldSize());
+  identity.perNode = uint64_t(mesh.ranksPerNode());
+  identity.data = *data;
+  identity.schedule = collectivesOf(plan);
+  identity.options = options;
+  identity.products = hashOf(products.table.get());
   return Status::success();
 }
 
@@ -214,7 +230,11 @@ Status Session::record(bool create) {
 }
 
 Status Session::agreeWith(Communicator &communicator, const Status &prepared, bool &ready) {
-  auto refusal = agree(communicator, identity, prepared);
+  return agreeOn(communicator, identity, prepared, ready);
+}
+
+Status Session::agreeOn(Communicator &communicator, const Identity &mine, const Status &prepared, bool &ready) {
+  auto refusal = agree(communicator, mine, prepared);
   if (!refusal)
     return refusal.error();
   ready = !refusal->has_value();

@@ -34,6 +34,8 @@ struct Session {
   /// All ranks: everything before the executors are prepared. `ready` if all of them are and are alike; else the run
   /// ends here with the same error everywhere.
   Status begin(Communicator &communicator, bool &ready);
+  /// All ranks: the weights of a fresh start, in place, and the same on all of them; else as `begin`.
+  Status loadFirstWeights(Communicator &communicator, RankExecutor &executor, bool &ready);
   /// A rank's executor, of whose notes all ranks tell.
   Result<std::unique_ptr<RankExecutor>> prepareExecutor(const planpb::Plan &ofPlan, Communicator &communicator,
                                                         const ExecutorOptions &options, InputLoader &loader);
@@ -92,9 +94,11 @@ protected:
   Result<std::unique_ptr<data::InputSource>> openData(const data::DataOptions &options, const data::BatchSpec &batch);
 
 private:
+  uint64_t weights = 0; ///< fingerprint of `values`, of which it stands beside others'
   std::mutex warnedMutex;
   std::set<std::string> warned; ///< of, by all ranks of this process
 
+  Status agreeOn(Communicator &communicator, const Identity &mine, const Status &prepared, bool &ready);
   void tellOfData();
   /// The table that decides products, and that it is used.
   Status prepareProducts();

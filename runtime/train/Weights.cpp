@@ -199,11 +199,9 @@ static Error misfitError(const std::vector<std::string> &problems, size_t parame
   return error;
 }
 
-Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, const std::string &path) {
-  auto table = io::SafetensorsFile::open(path);
-  if (!table)
-    return table.error();
-  ZC_RETURN_IF_ERROR(checkHoldsWeights(*table, path));
+Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, io::SafetensorsFile table) {
+  const std::string path = table.file().path();
+  ZC_RETURN_IF_ERROR(checkHoldsWeights(table, path));
   InitialValues values;
   std::vector<std::string> problems;
   std::optional<ModelNames> names;
@@ -212,7 +210,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
     Entry entry;
     const std::string &name = wholeNameOf(parameter);
     bool isFirst = firstOf(parameter) == 0; // of the parts of one tensor, which fail together
-    if (const io::SafetensorsEntry *found = lookUp(*table, parameter)) {
+    if (const io::SafetensorsEntry *found = lookUp(table, parameter)) {
       entry.type = found->type.dtype;
       entry.offset = found->offset + readFrom(parameter) * sizeOf(entry.type);
       if ((found->type.dims != type.dims || !convertible(entry.type, type.dtype)) && isFirst)
@@ -220,7 +218,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
     } else {
       if (!names)
         names = modelNames(plan);
-      auto copied = findCopy(*table, *names, plan, parameter, entry);
+      auto copied = findCopy(table, *names, plan, parameter, entry);
       if (!copied)
         return copied.error();
       entry.isModels = !*copied && mayBeModels(plan, parameter, *names);
@@ -231,7 +229,7 @@ Result<InitialValues> InitialValues::fromSafetensors(const planpb::Plan &plan, c
   }
   if (!problems.empty())
     return misfitError(problems, wholesOf(plan).size(), path);
-  auto file = std::make_shared<io::File>(table->takeFile());
+  auto file = std::make_shared<io::File>(table.takeFile());
   for (Entry &entry : values.entries)
     if (!entry.inlined)
       entry.file = file;
@@ -256,15 +254,17 @@ Result<InitialValues> InitialValues::from(const planpb::Plan &plan, const std::s
                                           const std::function<void(const std::string &)> &passed) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
-    auto values = fromSafetensors(plan, path);
-    if (values || values.error().number != 831)
-      return values;
-    Error error = values.error(); // no such file at all
+    auto table = io::SafetensorsFile::open(path);
+    if (table)
+      return fromSafetensors(plan, std::move(*table));
+    Error error = table.error();
+    if (error.number != 831) // no such file at all
+      return error;
     error.help = "weights are read from a safetensors file, or the folder of a checkpoint or a run";
     return error;
   }
-  auto manifest = openCheckpoint(path, passed);
-  return manifest ? fromSafetensors(plan, manifest->folder + "/" + fileOf(State::weights)) : manifest.error();
+  auto checkpoint = openCheckpoint(path, passed);
+  return checkpoint ? fromSafetensors(plan, std::move(checkpoint->weights)) : checkpoint.error();
 }
 
 Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as, void *to) const {
@@ -285,6 +285,22 @@ Status InitialValues::read(int parameter, int64_t first, int64_t count, DType as
     convert(buffer.data(), entry.type, out + done * sizeOf(as), as, now);
   }
   return Status::success();
+}
+
+Result<uint64_t> InitialValues::fingerprint(const planpb::Plan &plan) const {
+  constexpr int64_t kSample = 16; // elements
+  io::Hasher hash;
+  char sample[kSample * sizeof(double)];
+  for (int i = 0; i < plan.parameters_size(); ++i) {
+    const planpb::Parameter &parameter = plan.parameters(i);
+    const TensorType type = parameter.has_cut() ? wholeTypeOf(plan, parameter) : typeOf(plan, parameter);
+    const int64_t all = type.numElements(), count = std::min(all, kSample);
+    for (int64_t first : {int64_t(0), (all - count) / 2, all - count}) {
+      ZC_RETURN_IF_ERROR(read(i, first, count, type.dtype, sample));
+      hash.add(sample, count * sizeOf(type.dtype));
+    }
+  }
+  return hash.value();
 }
 
 /// Bytes that pass through memory at a time on their way to a slice.

@@ -24,12 +24,16 @@ public:
   /// which the model's file says that it is a copy (ModelNames.h), as exportSafetensors writes them. What is not
   /// trained and not in it is the model's, in a forward-only plan buffers and tables of the exporter. Errors: mismatch
   /// (missing or of another shape; the first are listed), badInput.
-  static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, const std::string &path);
+  static Result<InitialValues> fromSafetensors(const planpb::Plan &plan, io::SafetensorsFile table);
 
   /// From a safetensors file, or from a checkpoint's folder or a run's newest one, verified; `passed` is told of
   /// damaged ones on the way. Errors: also corrupt.
   static Result<InitialValues> from(const planpb::Plan &plan, const std::string &path,
                                     const std::function<void(const std::string &)> &passed);
+
+  /// Of the first, middle and last elements of each parameter: others where the values are of another model or run.
+  /// Errors: those of reading.
+  Result<uint64_t> fingerprint(const planpb::Plan &plan) const;
 
   /// Elements [first, first + count) of a parameter, converted; of the whole of one that is cut.
   Status read(int parameter, int64_t first, int64_t count, DType as, void *to) const;

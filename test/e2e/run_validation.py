@@ -143,6 +143,18 @@ def delayed(name, world, *flags, run=()):
     same("resumed", (losses(again), vals(again)), (losses(metrics), found))
 
 
+def delayed_statistics():
+    """What batch norms have seen stands beside published weights: the file alone evaluates as the run did."""
+    work, data = suite.dir / "delayed-statistics", ("--data", suite.models / "resnet/inputs.safetensors", "--threads", 1)
+    work.mkdir()
+    model = suite.models / "resnet/ts17.onnx"
+    both = suite.compile(model, work / "both.plan", "--lr", "1e-2", "--delay-update", "--offload-optimizer", "host", "--with-eval")
+    forward = suite.compile(model, work / "forward.plan", "--forward-only")
+    metrics = suite.train(both, work / "run", *data, "--steps", 4, "--save-every", 1, "--eval-data", data[1], "--eval-every", 1)
+    for step, loss in vals(metrics).items():
+        same(f"published at step {step}", [loss], [evaluate(forward, work / f"run/step-{step}/published.safetensors", *data)])
+
+
 DELAYED = [("delayed", 1, "--offload-optimizer", "host"), ("delayed on nvme in bf16", 2, "--zero-stage", 3, "--offload-optimizer", "nvme",
                                                           "--offload-param", "host", "--precision", "bf16"),
            ("delayed, stage 2", 2, "--zero-stage", 2, "--offload-optimizer", "host", "--grad-accumulation", 2, "--bucket-size", "16KiB")]
@@ -337,6 +349,6 @@ def refusals():
 
 suite.run([(name, lambda given=(name, *rest): variant(*given)) for name, *rest in VARIANTS])
 suite.run([(name, lambda given=(name, *rest): delayed(*given)) for name, *rest in DELAYED])
-suite.run([("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("vocabulary cut", vocabulary_cut),
+suite.run([("delayed statistics", delayed_statistics), ("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("vocabulary cut", vocabulary_cut),
            ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("goes on elsewhere", goes_on_elsewhere), ("refusals", refusals)])
 suite.finish()

@@ -46,19 +46,19 @@ private:
 } // namespace
 
 TEST(Agreement, NothingIsSaidWhenAllAreAlike) {
-  for (const auto &told : agreed(std::vector<Identity>(3, {1, 3, 3, 4, 5, 6, 7}), std::vector<Status>(3)))
+  for (const auto &told : agreed(std::vector<Identity>(3, {1, 3, 3, 4, 5, 6, 7, 8}), std::vector<Status>(3)))
     EXPECT_FALSE(told);
 }
 
 TEST(Agreement, NamesWhoDiffersAndInWhat) {
-  std::vector<Identity> identities(4, {1, 4, 4, 4, 5, 6, 7});
+  std::vector<Identity> identities(4, {1, 4, 4, 4, 5, 6, 7, 8});
   identities[2].data = 7;
   for (const auto &told : agreed(identities, std::vector<Status>(4))) {
     ASSERT_TRUE(told);
     EXPECT_EQ(told->code, Code::mismatch);
     EXPECT_EQ(told->message, "rank 2 has other data than rank 0");
   }
-  std::vector<Identity> tuned(2, {1, 4, 4, 4, 5, 6, 7});
+  std::vector<Identity> tuned(2, {1, 4, 4, 4, 5, 6, 7, 8});
   tuned[1].products = 0;
   for (const auto &told : agreed(tuned, std::vector<Status>(2))) {
     ASSERT_TRUE(told);

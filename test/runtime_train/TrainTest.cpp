@@ -44,6 +44,9 @@ struct Trained {
   std::string weights(const std::string &checkpoint = "out/final") const {
     return folder.read(checkpoint + "/weights.safetensors");
   }
+  Result<OpenCheckpoint> openFinal() const {
+    return openCheckpoint(folder.path + "/out/final", [](const std::string &) {});
+  }
 
   TempFolder folder;
   planpb::Plan plan;
@@ -288,31 +291,33 @@ TEST(Train, LeftoversOfAKilledRunGo) {
 TEST(Export, ATiedParameterHasNoPlaceInTheModel) {
   Trained fixture;
   ASSERT_OK(fixture.run());
-  auto manifest = readManifest(fixture.folder.path + "/out/final");
-  ASSERT_OK(manifest);
-  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx").error().code, Code::unsupported);
-  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors", "", [](const std::string &) {}));
+  auto checkpoint = fixture.openFinal();
+  ASSERT_OK(checkpoint);
+  EXPECT_EQ(exportOnnx(*checkpoint, fixture.folder.path + "/trained.onnx").error().code, Code::unsupported);
+  ASSERT_OK(exportSafetensors(std::move(*fixture.openFinal()), fixture.folder.path + "/trained.safetensors", "",
+                              [](const std::string &) {}));
 }
 
 TEST(Export, PatchesTheModelsBytes) {
   Trained fixture;
   fixture.plan.mutable_parameters(0)->clear_tied();
   ASSERT_OK(fixture.run());
-  auto manifest = readManifest(fixture.folder.path + "/out/final");
-  ASSERT_OK(manifest);
-  ASSERT_OK(exportOnnx(*manifest, fixture.folder.path + "/trained.onnx"));
-  ASSERT_OK(exportSafetensors(*manifest, fixture.folder.path + "/trained.safetensors", "", [](const std::string &) {}));
+  auto checkpoint = fixture.openFinal();
+  ASSERT_OK(checkpoint);
+  ASSERT_OK(exportOnnx(*checkpoint, fixture.folder.path + "/trained.onnx"));
+  ASSERT_OK(exportSafetensors(std::move(*fixture.openFinal()), fixture.folder.path + "/trained.safetensors", "",
+                              [](const std::string &) {}));
   std::string onnx = fixture.folder.read("trained.onnx"), weights = fixture.folder.read("trained.safetensors");
   ASSERT_EQ(onnx.size(), 408u);
   EXPECT_EQ(onnx.substr(0, 4) + onnx.substr(404), "HEADTAIL");
   EXPECT_EQ(onnx.substr(4, 400), weights.substr(weights.size() - 400));
   EXPECT_NE(onnx.substr(4, 400), rawBytes(initialWeights())) << "nothing was trained";
   EXPECT_EQ(fixture.folder.read("model.onnx"), modelBytes()) << "the original is untouched";
-  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/model.onnx").error().code, Code::usage);
+  EXPECT_EQ(exportOnnx(*checkpoint, fixture.folder.path + "/model.onnx").error().code, Code::usage);
   EXPECT_EQ(fixture.folder.read("model.onnx"), modelBytes());
   // A source beyond the file, as a forged manifest would have it.
-  manifest->parameters[0].offset = 100;
-  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/forged.onnx").error().code, Code::corrupt);
+  checkpoint->manifest.parameters[0].offset = 100;
+  EXPECT_EQ(exportOnnx(*checkpoint, fixture.folder.path + "/forged.onnx").error().code, Code::corrupt);
   EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/forged.onnx"));
 }
 
@@ -330,11 +335,11 @@ TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
   source.set_bytes(200);
   source.set_type(planpb::F16);
   ASSERT_OK(fixture.run());
-  auto manifest = readManifest(fixture.folder.path + "/out/final");
-  ASSERT_OK(manifest);
+  auto checkpoint = fixture.openFinal();
+  ASSERT_OK(checkpoint);
   std::string out = fixture.folder.path + "/exported";
   std::filesystem::create_directories(out);
-  ASSERT_OK(exportOnnx(*manifest, out + "/new.onnx"));
+  ASSERT_OK(exportOnnx(*checkpoint, out + "/new.onnx"));
   EXPECT_EQ(fixture.folder.read("exported/new.onnx"), modelBytes());
   std::string external = fixture.folder.read("exported/data/w.bin");
   ASSERT_EQ(external.size(), 204u);
@@ -346,7 +351,7 @@ TEST(Export, ExternalDataGoesBesideTheModelInItsOwnType) {
     std::memcpy(&value, &weights[weights.size() - 400 + 4 * i], 4);
     EXPECT_EQ(half, toF16(value)) << i;
   }
-  EXPECT_EQ(exportOnnx(*manifest, fixture.folder.path + "/new.onnx").error().code, Code::badInput)
+  EXPECT_EQ(exportOnnx(*checkpoint, fixture.folder.path + "/new.onnx").error().code, Code::badInput)
       << "its external data needs another name there, which is told to no ONNX file";
   EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/new.onnx"));
   EXPECT_FALSE(std::filesystem::exists(fixture.folder.path + "/new.onnx.data"));

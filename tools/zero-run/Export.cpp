@@ -1,6 +1,5 @@
 #include "runtime/train/Export.h"
 
-#include "runtime/train/Resume.h"
 #include "tools/zero-run/Commands.h"
 #include "tools/zero-run/Progress.h"
 
@@ -8,11 +7,11 @@ namespace zc::run {
 
 Status exportCommand(const Flags &flags) {
   auto tell = [](const std::string &text) { print(2, escapeName(text) + "\n"); };
-  auto manifest = train::openCheckpoint(flags.checkpoint, tell);
-  if (!manifest)
-    return manifest.error();
-  return flags.onnx.empty() ? train::exportSafetensors(*manifest, flags.safetensors, flags.model, tell)
-                            : train::exportOnnx(*manifest, flags.onnx, flags.model);
+  auto checkpoint = train::openCheckpoint(flags.checkpoint, tell);
+  if (!checkpoint)
+    return checkpoint.error();
+  return flags.onnx.empty() ? train::exportSafetensors(std::move(*checkpoint), flags.safetensors, flags.model, tell)
+                            : train::exportOnnx(*checkpoint, flags.onnx, flags.model);
 }
 
 } // namespace zc::run
