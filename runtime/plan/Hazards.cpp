@@ -1,10 +1,13 @@
 #include "runtime/plan/Hazards.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zc {
 
-HazardTracker::HazardTracker(size_t numArenas) : arenas(numArenas) { lastOfQueue.fill(kNoStep); }
+HazardTracker::HazardTracker(size_t numArenas, Covers covers) : arenas(numArenas), covers(std::move(covers)) {
+  lastOfQueue.fill(kNoStep);
+}
 
 HazardTracker::StepId HazardTracker::begin(unsigned queue) {
   current = static_cast<StepId>(clocks.size());
@@ -70,7 +73,8 @@ void HazardTracker::markStale(const Access &access, uint64_t at, StepId writer, 
 
 void HazardTracker::readInterval(Interval &interval, const Access &access, uint64_t at, bool &stale) {
   require(interval.writer, Kind::readAfterWrite, access, at);
-  bool isWritten = interval.pattern == 0 || interval.pattern == access.pattern;
+  bool isWritten = interval.pattern == 0 || interval.pattern == access.pattern ||
+                   (covers && access.pattern != 0 && covers(interval.pattern, access.pattern));
   if (interval.writer == kNoStep || interval.writerSlice != access.slice || !isWritten)
     markStale(access, at, interval.writer, interval.writerSlice, stale);
   interval.readers[positions[current].queue] = current;

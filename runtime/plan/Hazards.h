@@ -25,6 +25,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -46,7 +47,7 @@ public:
     bool reads = false, writes = false;
     bool transient = false; ///< what it reads must have been written, and last through the same slice
     /// Not 0: which of the bytes depends on the rank, in the same way where patterns are equal. Then what is written
-    /// this way is written for reads of the same pattern only.
+    /// this way is written for reads of this pattern, and of those that it covers.
     uint32_t pattern = 0;
   };
 
@@ -74,7 +75,10 @@ public:
     std::vector<StaleRead> stale;    ///< at most one per access
   };
 
-  explicit HazardTracker(size_t numArenas);
+  /// Does what is touched by pattern `outer` have all that is touched by `inner`, on each rank?
+  using Covers = std::function<bool(uint32_t outer, uint32_t inner)>;
+
+  explicit HazardTracker(size_t numArenas, Covers covers = nullptr);
 
   /// The next step, on `queue` (< kNumQueues).
   StepId begin(unsigned queue);
@@ -115,6 +119,7 @@ private:
   bool isOrdered(StepId earlier) const;
 
   std::vector<IntervalMap> arenas;
+  Covers covers;
   std::vector<Clock> clocks;       // per step
   std::vector<Position> positions; // per step
   std::array<StepId, kNumQueues> lastOfQueue;

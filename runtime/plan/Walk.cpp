@@ -54,22 +54,45 @@ namespace {
 /// Numbers of the ways in which operands depend on the rank.
 class Patterns {
 public:
+  explicit Patterns(const Mesh &mesh) : mesh(mesh) {}
+
   uint32_t of(const planpb::Operand &operand, uint64_t bytes) {
-    std::vector<uint64_t> way = {operand.slice(), operand.offset(), bytes};
-    way.insert(way.end(), operand.strides().begin(), operand.strides().end());
-    return numbers.try_emplace(std::move(way), static_cast<uint32_t>(numbers.size() + 1)).first->second;
+    std::vector<uint64_t> way = {operand.slice(), bytes, operand.offset()};
+    for (size_t axis = 0; axis < mesh.axes().size(); ++axis)
+      way.push_back(strideOf(operand, mesh, axis));
+    auto [known, isNew] = numbers.try_emplace(std::move(way), static_cast<uint32_t>(numbers.size() + 1));
+    if (isNew)
+      ways.push_back(&known->first);
+    return known->second;
+  }
+
+  /// Are the bytes of way `inner` on each rank among those of `outer`? By how far apart both begin at the most.
+  bool covers(uint32_t outer, uint32_t inner) const {
+    const std::vector<uint64_t> &a = *ways[outer - 1], &b = *ways[inner - 1];
+    if (a[kSlice] != b[kSlice])
+      return false;
+    __int128 least = __int128(b[kOffset]) - a[kOffset], most = least;
+    for (size_t axis = 0; axis < mesh.axes().size(); ++axis) {
+      const __int128 apart = (__int128(b[kStrides + axis]) - a[kStrides + axis]) * (mesh.axes()[axis].size - 1);
+      (apart < 0 ? least : most) += apart;
+    }
+    return least >= 0 && most + b[kBytes] <= a[kBytes];
   }
 
 private:
+  enum { kSlice, kBytes, kOffset, kStrides }; ///< a stride for each axis
+  const Mesh &mesh;
   std::map<std::vector<uint64_t>, uint32_t> numbers;
+  std::vector<const std::vector<uint64_t> *> ways; ///< by number, from 1 on
 };
 
 } // namespace
 
 Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
-  HazardTracker tracker(static_cast<size_t>(plan.arenas_size()));
   const Mesh mesh = meshOf(plan);
-  Patterns patterns;
+  Patterns patterns(mesh);
+  HazardTracker tracker(static_cast<size_t>(plan.arenas_size()),
+                        [&](uint32_t outer, uint32_t inner) { return patterns.covers(outer, inner); });
   std::vector<uint64_t> typeBytes;
   for (const planpb::TensorType &type : plan.types())
     typeBytes.push_back(bytesOf(type));

@@ -77,6 +77,14 @@ def bits(ranks, world, stage, device, flags, launch=()):
         close("loss", got[0], whole[0], 1e-5)
 
 
+def wide_gradients(ranks, world):
+    """Of 16 bits, summed in fp32: a rank's part of a bucket has parts of its own, whose norms ranks share."""
+    flags = ("--precision", "bf16", "--grad-accum-dtype", "fp32")
+    whole = result(ranks, world, 0, "sync", flags)
+    for stage in (1, 2, 3):
+        same_bits(result(ranks, world, stage, "cpu", flags), whole)
+
+
 def processes(ranks, world):
     if not shutil.which("mpirun"):
         raise Skip("there is no mpirun")
@@ -337,6 +345,7 @@ cases += [(stage, device, TILES, flags) for stage, device, flags in (
     (0, "cpu", ()), (3, "sync", ()), (2, "cpu", HOST), (3, "cpu", NVME), (3, "cpu", (*BLOCKS, *PARTS)), (3, "cpu", ROWS))]
 suite.run([(f"bits T={ranks} W=4 stage {stage} {device} {(*kind, *flags)}", lambda a=(ranks, 4, stage, device, (*kind, *flags)): bits(*a))
            for ranks, stage, device, kind, flags in suite.draw([(ranks, *case) for ranks in (2, 4) for case in cases], 30)])
+suite.run([(f"wide gradients T={r} W={w}", lambda a=(r, w): wide_gradients(*a)) for r, w in ((2, 4), (4, 8))])
 suite.run([(f"bits T={ranks} W=4 processes", lambda ranks=ranks: processes(ranks, 4)) for ranks in (2, 4)])
 
 PLACED = (("model=2,data=2", 0), ("model=2,data=2", 3, *BLOCKS, *PARTS), ("model=4,data=2", 3), ("model=2,node=2,local=2", 3, *NVME),

@@ -124,6 +124,26 @@ TEST(Verify, walk_c2_own_parts_of_what_is_transient) {
   }
 }
 
+/// Part of its own part it may read as well, where that lies within on every rank.
+TEST(Verify, walk_c2_parts_of_own_parts) {
+  struct {
+    uint64_t offset, stride;
+    bool isWithin;
+  } const cases[] = {{0, 64, true},   {32, 64, true}, {33, 64, false}, {16, 68, true},
+                     {16, 70, false}, {16, 60, true}, {16, 58, false}, {192, 0, false}};
+  for (const auto &[offset, stride, isWithin] : cases) {
+    test::PlanBuilder b(4, 1);
+    uint32_t part = b.type(planpb::U8, {64}), half = b.type(planpb::U8, {32});
+    b.plan.mutable_metrics()->set_loss_slice(b.slice("loss", 256, true));
+    uint32_t parts = b.slice("parts", 512, false), kept = b.slice("kept", 256, true);
+    b.step(0, planpb::COMPUTE, "mix", 0, {b.operand(parts, part, planpb::WRITE, 64, {0, 64})});
+    b.step(0, planpb::COMPUTE, "mix", 1,
+           {b.operand(parts, half, planpb::READ, 64 + offset, {0, stride}), b.operand(kept, half, planpb::WRITE)});
+    Status status = verifyPlan(b.plan);
+    EXPECT_EQ(status.ok(), isWithin) << offset << " " << stride << " " << render(status.error());
+  }
+}
+
 /// On a mesh of three axes the ranges of the ranks reach from where all coordinates are first to where all are last.
 TEST(Verify, walk_c1_strides_along_several_axes) {
   test::PlanBuilder b(Mesh({{"node", 2}, {"local", 2}, {"model", 2, false}}), 1);
