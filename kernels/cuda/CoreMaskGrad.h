@@ -139,6 +139,8 @@ void launchCoreMaskGrad(const shapes::AttentionShape &s, const CoreGradients<T, 
                         const Launcher &launch) {
   using Body = CoreMaskGradBody<T, D, kForm>;
   const int64_t masks = s.maskBatches() * s.maskHeads();
+  if (masks == 0)
+    return;
   launch.template blocks<Body::Cut::kThreads>(masks * Body::tilesOf(g.scores.queries, g.scores.keys),
                                               Body{g, static_cast<int>(s.batch / s.maskBatches()),
                                                    static_cast<int>(s.heads / s.maskHeads()),

@@ -121,6 +121,8 @@ template <typename Target> Prepared<Target> prepareGatherGrad(const KernelSpec &
         using I = TypeOf<decltype(indexTag)>;
         overElements(launch, s.count, PairsBody<I>{static_cast<const I *>(operands[1]), rows, sources, s.n, s.count});
       });
+      if (bytes == 0) // no row 0 for indices that are none
+        return;
       launch.sortPairs(rows, sources, s.count, sources + 2 * s.count);
       SegmentSumBody<T> body{static_cast<const T *>(operands[0]),
                              rows + s.count,

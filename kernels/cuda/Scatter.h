@@ -100,12 +100,14 @@ template <typename Target> Prepared<Target> prepareGatherNdGrad(const KernelSpec
                                     bytes = spec.operands[2].numBytes()](void *const *operands, const auto &launch) {
       launch.zero(operands[2], bytes);
       int64_t n = s.batch * s.perBatch;
-      if (n == 0 || s.inner == 0)
+      if (n == 0)
         return;
       const Pairs pairs = withIndex(index, [&](auto indexTag) {
         using I = TypeOf<decltype(indexTag)>;
         return sortedPairs(launch, n, SliceOf<I>(operands[1], s.bounds, s.perBatch, s.slices));
       });
+      if (s.inner == 0)
+        return;
       foldRows(launch, pairs, static_cast<const T *>(operands[0]), static_cast<T *>(operands[2]), s.inner,
                SumSources<T>());
     });
@@ -178,12 +180,14 @@ template <typename Target> Prepared<Target> prepareScatterNd(const KernelSpec &s
     return launching<Target>(spec, [index = spec.operands[1].dtype, s = *read,
                                     bytes = spec.operands[0].numBytes()](void *const *operands, const auto &launch) {
       launch.copy(operands[3], operands[0], bytes);
-      if (s.tuples == 0 || s.inner == 0)
+      if (s.tuples == 0)
         return;
       const Pairs pairs = withIndex(index, [&](auto indexTag) {
         using I = TypeOf<decltype(indexTag)>;
         return sortedPairs(launch, s.tuples, SliceOf<I>(operands[1], s.bounds, s.tuples, s.slices));
       });
+      if (s.inner == 0)
+        return;
       foldRows(launch, pairs, static_cast<const T *>(operands[2]), static_cast<T *>(operands[3]), s.inner,
                UpdateInOrder<T>{s.reduction});
     });

@@ -90,7 +90,7 @@ static Result<AttentionShape> readHeads(const KernelSpec &spec, Check &check, co
       if (!(spec.operands[a] == (b == SIZE_MAX ? result : spec.operands[b])))
         return false;
     return isComputeFloat(shape.dtype) && allOf(spec, {at.query + 1, at.query + 2}, shape.dtype) &&
-           isStat(shape.stat, shape.dtype) &&
+           shape.stat == (shape.dtype == DType::f64 ? DType::f64 : DType::f32) &&
            spec.operands[at.lse].dims == Dims{shape.batch, shape.heads, shape.queries};
   };
   shape.hasMask = at.mask.has_value();

@@ -178,6 +178,18 @@ TEST(FastAttention, refusesAGradientOfAnotherMask) {
   EXPECT_EQ(number(boolean({1, 1, 3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1}), mask), 703);
 }
 
+/// A mask's gradient is zero where no head or sample adds to it.
+TEST(FastAttention, maskGradientOfNothing) {
+  for (const Ints &dims : {Ints{1, 0, 2, 8}, Ints{0, 1, 2, 8}})
+    forFastTypes([&](DType type) {
+      const Value q({type, dims}), k({type, {dims[0], 1, 2, 8}}), lse({DType::f32, {dims[0], dims[1], 2}});
+      const Value mask = random(DType::f32, {1, 1, 2, 2}, 1), none = random(DType::f32, {0, 1, 2, 2}, 1);
+      for (const Value &each : {mask, none})
+        if (each.type.dims[0] == dims[0] || each.type.dims[0] == 1)
+          expectFastMatches({"attention_grad", {q, q, k, k, q, lse, each}, {q, k, k, each}, {{"mask_grad", kOne}}}, 0);
+    });
+}
+
 /// Probabilities are dropped as `dropout` drops them: identities as values show them. Rows begin within a block of
 /// numbers.
 TEST(FastAttention, dropsWhatDropoutWould) {

@@ -25,28 +25,32 @@ void expectError(const Call &call, Code code, const std::string &part) {
 
 TEST(Errors, specsThatKernelsDoNotTake) {
   Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6}), y({DType::f32, {2, 3}}), i = i64({2}, {0, 1});
-  for (const Call &call :
-       std::vector<Call>{{"add", {x}, {y}},
-                         {"add", {x, i}, {y}},
-                         {"add", {x, f32({2}, {1, 2})}, {y}},
-                         {"gelu", {x}, {Value({DType::bf16, {2, 3}})}},
-                         {"matmul", {x, x}, {y}},
-                         {"matmul", {x, f32({3, 2}, {1, 2, 3, 4, 5, 6}), x}, {Value({DType::f32, {2, 2}})}},
-                         {"transpose", {x}, {y}, {{"permutation", Ints{0, 0}}}},
-                         {"slice", {x}, {y}, {{"offsets", Ints{0, 1}}, {"strides", Ints{1, 1}}}},
-                         {"gather", {x, i}, {y}, {{"axis", int64_t{5}}}},
-                         {"softmax", {x}, {y}, {{"axis", int64_t{2}}}},
-                         {"layer_norm", {x, x}, {y, y, y}, {{"axis", int64_t{1}}}},
-                         {"cross_entropy", {x, x}, {y, y}},
-                         {"label_index", {i}, {i}, {{"classes", int64_t{0}}}},
-                         {"attention", {x, x, x}, {y, y}},
-                         {"reduce_sum", {x}, {y}, {{"axes", Ints{7}}}},
-                         {"adamw", {x, x}, {y}},
-                         {"norm_partial", {x}, {Value({DType::i64, {24}})}},
-                         {"constant", {}, {y}, {{"data", std::string("abc")}}},
-                         {"fill_gaps", {}, {y}, {{"gaps", Ints{5, 2}}}},
-                         {"copy", {x}, {Value({DType::f32, {7}})}},
-                         {"dropout", {x}, {y, Value({DType::boolean, {2, 3}})}, {{"ratio", 1.5}}}})
+  const Value head({DType::f64, {1, 1, 2, 4}}); // whose statistics are f64
+  for (const Call &call : std::vector<Call>{
+           {"add", {x}, {y}},
+           {"add", {x, i}, {y}},
+           {"add", {x, f32({2}, {1, 2})}, {y}},
+           {"gelu", {x}, {Value({DType::bf16, {2, 3}})}},
+           {"matmul", {x, x}, {y}},
+           {"matmul", {x, f32({3, 2}, {1, 2, 3, 4, 5, 6}), x}, {Value({DType::f32, {2, 2}})}},
+           {"transpose", {x}, {y}, {{"permutation", Ints{0, 0}}}},
+           {"slice", {x}, {y}, {{"offsets", Ints{0, 1}}, {"strides", Ints{1, 1}}}},
+           {"gather", {x, i}, {y}, {{"axis", int64_t{5}}}},
+           {"softmax", {x}, {y}, {{"axis", int64_t{2}}}},
+           {"layer_norm", {x, x}, {y, y, y}, {{"axis", int64_t{1}}}},
+           {"cross_entropy", {x, x}, {y, y}},
+           {"label_index", {i}, {i}, {{"classes", int64_t{0}}}},
+           {"attention", {x, x, x}, {y, y}},
+           {"reduce_sum", {x}, {y}, {{"axes", Ints{7}}}},
+           {"reduce_sum", {f32({2, 1, 3}, {1, 2, 3, 4, 5, 6})}, {f32({3, 1}, {0, 0, 0})}, {{"axes", Ints{0}}}},
+           {"reduce_mean", {f32({2}, {1, 2})}, {f32({1}, {0})}, {{"axes", Ints{0}}}},
+           {"attention", {head, head, head}, {head, Value({DType::f32, {1, 1, 2}})}},
+           {"adamw", {x, x}, {y}},
+           {"norm_partial", {x}, {Value({DType::i64, {24}})}},
+           {"constant", {}, {y}, {{"data", std::string("abc")}}},
+           {"fill_gaps", {}, {y}, {{"gaps", Ints{5, 2}}}},
+           {"copy", {x}, {Value({DType::f32, {7}})}},
+           {"dropout", {x}, {y, Value({DType::boolean, {2, 3}})}, {{"ratio", 1.5}}}})
     expectError(call, Code::corrupt, "plan asks kernel '" + call.name + "'");
   expectError({"no_such", {x}, {y}}, Code::corrupt, "'no_such'");
   expectError({"sqrt", {}, {}}, Code::corrupt, "'sqrt'");
@@ -124,6 +128,17 @@ TEST(Errors, labelsAndIndicesOutOfRange) {
       for (const std::string &part : {said, std::string("[-2, 2)")})
         expectError(call, Code::badInput, part);
   }
+}
+
+/// Axes of no elements have no place for an index, nor for what it would have brought.
+TEST(Errors, indicesOfNothing) {
+  const Value indices = i64({1}, {0}), rows = f32({2, 1, 3}, {1, 2, 3, 4, 5, 6}), tuple = i64({1, 1}, {7});
+  expectError({"gather_grad", {rows, indices}, {Value({DType::f32, {2, 0, 3}})}, {{"axis", int64_t{1}}}},
+              Code::badInput, "index 0 ");
+  const Value none({DType::f32, {2, 0}}), row({DType::f32, {1, 0}});
+  expectError({"gather_nd_grad", {row, tuple}, {none}}, Code::badInput, "index 7 ");
+  expectError({"scatter_nd", {none, tuple, row}, {none}, {{"reduction", std::string("none")}}}, Code::badInput,
+              "index 7 ");
 }
 
 /// Every kernel of the registry is a graph operation or documented, and both versions have the same names.

@@ -330,7 +330,7 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   ZC_RETURN_IF_ERROR(located.status());
   const AttentionGroups order(*read);
   if (!isServed(*read, {located->grad, located->query, located->key, located->value}) ||
-      (read->hasMaskGrad && order.members == 0)) // nobody starts the mask's gradient
+      (read->hasMaskGrad && (order.members == 0 || read->heads == 0))) // nobody starts the mask's gradient
     return decline();
   const std::shared_ptr<const Backward> backward = backwardOf(*read);
   const int64_t floats = backward->pieces.floats;

@@ -52,7 +52,8 @@ Prepared prepareGather(const KernelSpec &spec) {
     return makeKernel([spec, s = *read, threads,
                        row = read->inner * sizeOf(read->dtype)](void *const *operands, const StepContext &) -> Status {
       const I *indices = as<I>(operands[1]);
-      ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
+      if (s.outer > 0)
+        ZC_RETURN_IF_ERROR(checkIndices(spec, s, indices));
       parallelRanges(threads, s.outer * s.count, 1, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end && row;) {
           const int64_t o = t / s.count, last = std::min(end, (o + 1) * s.count);

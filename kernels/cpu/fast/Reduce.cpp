@@ -76,6 +76,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/shapes/MoveShapes.h"
 
 namespace zc::cpu {
 HWY_EXPORT(columnSums);
@@ -112,7 +113,7 @@ std::optional<Sums> sumsOf(const Dims &dims, const Dims &axes) {
 }
 
 Prepared prepareReduce(const KernelSpec &spec, bool mean) {
-  ZC_RETURN_IF_ERROR(Check(spec).counts(1, 1).done());
+  ZC_RETURN_IF_ERROR(readReduce(spec).status());
   const TensorType &in = spec.operands[0], &out = spec.operands[1];
   const std::optional<Sums> sums = sumsOf(in.dims, spec.getInts("axes"));
   if (!sums || !isFast(in.dtype) || in.dtype != out.dtype || in.numElements() == 0 ||

@@ -167,8 +167,8 @@ template <typename Fn> HWY_INLINE void forVectors(int64_t begin, int64_t end, Fn
 HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   // x86's second operand wins where one is NaN, so NaN passes.
   const V clamped = hn::Max(hn::Set(kF, -87.0f), hn::Min(hn::Set(kF, 89.0f), x));
-  // x / ln 2 rounded to an integer n by adding 1.5 * 2^23: the low bits of the sum then hold n - 1.
-  const V magic = hn::Set(kF, 12582912.0f - 1.0f);
+  // x / ln 2 rounded to an integer n by adding 1.5 * 2^23: the low bits of the sum then hold n + 126.
+  const V magic = hn::Set(kF, 12582912.0f + 126.0f);
   const V shifted = hn::MulAdd(clamped, hn::Set(kF, 1.44269504088896341f), magic);
   const V n = hn::Sub(shifted, magic);
   // x - n ln 2, with ln 2 in two parts, the first exact in products with |n| <= 128.
@@ -179,9 +179,9 @@ HWY_INLINE HWY_MAYBE_UNUSED V expV(V x) {
   p = hn::MulAdd(p, r, hn::Set(kF, 0.1666651964187622f));
   p = hn::MulAdd(p, r, hn::Set(kF, 0.4999999403953552f));
   const V power = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(kF, 1.0f));
-  // times 2^(n-1) by the exponent's bits, times 2: so that 2^128 overflows to infinity.
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(I(), shifted));
-  const V scaled = hn::BitCast(kF, hn::Add(hn::BitCast(I(), power), exponent));
+  // times 2^(n-1), whose exponent's bits these are, times 2: so that 2^128 overflows to infinity. A product, since NaN
+  // is none of the numbers that bits can be added to.
+  const V scaled = hn::Mul(power, hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(I(), shifted))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(kF, -86.0f)), hn::Add(scaled, scaled));
 }
 
