@@ -227,17 +227,22 @@ def training(model, notes):
 def try_out(wrapper, batch, notes):
     """Forward passes by torch: what is wrong with the model or its inputs is no exporter's fault. What the model drew in one, which functions of its own
     multiply gradients, where it takes a gradient itself, and in what it looks rows up; its state is then the wrapper's."""
-    said, drawn, own, takes, looked = [], [], set(), [], {}
+    said, drawn, own, takes, looked, kept = [], [], set(), [], {}, []
 
     @contextlib.contextmanager
     def watching(model):
         nonlocal drawn, own, takes, looked
-        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes, refusals.refusing_numbers(), tables.watched(need("torch", "exporting"), model) as looked:
+        with draws.watched() as drawn, functions.watched() as own, refusals.refusing() as takes, draws.of_python() as numbers, \
+                tables.watched(need("torch", "exporting"), model) as looked:
             yield takes
+        kept.extend(numbers)
 
     with quiet():
         try:
             wrapper.state = state.found(wrapper, batch, watching)
+            if kept and draws.go_on(lambda: steps.duplicate(wrapper)(*batch.values())):
+                raise ZeroError(UNSUPPORTED, f"a number that {kept[0]} would be the same in all steps",
+                                help="torch.rand(()) < p in a torch.where, which zero-run draws anew; or an input; or draw none: a probability of 0, module.eval()")
             if not wrapper.state.refused:
                 state.repeats(wrapper, batch, said.append)
         except ZeroError:

@@ -1,6 +1,5 @@
 """What torch does of which an export knows nothing, refused by name: of a model before anything is computed, and of its forward pass."""
 import contextlib
-import random
 import sys
 
 from ..errors import UNSUPPORTED, ZeroError, need
@@ -52,31 +51,3 @@ def refusing():
 
     with Refuses():
         yield takes
-
-
-@contextlib.contextmanager
-def refusing_numbers():
-    """Errors: numbers that Python's generators or numpy's draw in a forward pass, which in a trace are what they were in it (unsupported)."""
-    numpy, drawn = need("numpy", "exporting"), []
-
-    def look(frame, event, function):
-        if event == "c_call" and isinstance(getattr(function, "__self__", None), random.Random) and "state" not in function.__name__:
-            while frame.f_back and frame.f_code.co_filename == random.__file__:
-                frame = frame.f_back
-            drawn.append(f"Python's random draws ({place(frame)})")
-
-    def of_numpy():
-        _, key, *others = numpy.random.get_state()
-        return key.tolist(), others
-
-    before, state = sys.getprofile(), of_numpy()
-    sys.setprofile(look)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-    if of_numpy() != state:
-        drawn.append("numpy.random draws")
-    if drawn:
-        raise ZeroError(UNSUPPORTED, f"a number that {drawn[0]} would be the same in all steps",
-                        help="torch.rand(()) < p in a torch.where, which zero-run draws anew; or an input; or draw none: a probability of 0, module.eval()")

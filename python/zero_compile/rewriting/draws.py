@@ -179,3 +179,42 @@ def the_same():
             random.setstate(python)
             numpy.random.set_state(numbers)
 
+
+def states():
+    """Where Python's generator stands, and numpy's."""
+    _, key, *others = need("numpy", "exporting").random.get_state()
+    return random.getstate(), (key.tobytes(), *others)
+
+
+@contextlib.contextmanager
+def of_python():
+    """Gives a list, into which draws go that a trace would keep as they are in it: whose, and of Python's random where."""
+    drawn = []
+
+    def look(frame, event, function):
+        if event == "c_call" and isinstance(getattr(function, "__self__", None), random.Random) and "state" not in function.__name__:
+            while frame.f_back and frame.f_code.co_filename == random.__file__:
+                frame = frame.f_back
+            drawn.append(f"Python's random draws ({place(frame)})")
+
+    before, (_, numpys) = sys.getprofile(), states()
+    sys.setprofile(look)
+    try:
+        yield drawn
+    finally:
+        sys.setprofile(before)
+        if states()[1] != numpys:
+            drawn.append("numpy.random draws")
+
+
+def go_on(computes):
+    """Does what is drawn depend on where the generators stand? Not of one that is seeded on the way."""
+    numpy, ends = need("numpy", "exporting"), []
+    with the_same():
+        for seed in (1, 2):
+            random.seed(seed)
+            numpy.random.seed(seed)
+            begins = states()
+            computes()
+            ends.append([(end, end != begin) for begin, end in zip(begins, states())])
+    return any(moved and end != other for (end, moved), (other, _) in zip(*ends))
