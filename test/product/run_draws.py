@@ -68,7 +68,12 @@ def mixed(x, h):
     return (share * h + (1 - share) * h[torch.randperm(h.shape[0])]).square().mean()
 
 
-MODELS = (noise, times, masks, in_place, classes, distributions, mixed)
+def slopes(x, h):
+    """Of negative numbers, each its own."""
+    return nn.RReLU(0.1, 0.4)(h).square().mean() + functional.rrelu(h, 0.2, 0.3).square().mean()
+
+
+MODELS = (noise, times, masks, in_place, classes, distributions, mixed, slopes)
 
 
 def exported(function, exporter=None, fixed_batch=False, compared=True):
@@ -99,6 +104,7 @@ MOMENTS = {  # of what is drawn: its mean, and that of its square
     "normal": (lambda x: torch.randn_like(x), 0, 1), "uniform": (lambda x: torch.rand(x.shape), 1 / 2, 1 / 3),
     "integers": (lambda x: torch.randint(2, 6, x.shape).float(), 3.5, 13.5), "chances": (lambda x: torch.bernoulli(torch.full_like(x, 0.3)), 0.3, 0.3),
     "exponential": (lambda x: torch.empty_like(x).exponential_(2.0), 0.5, 0.5), "between": (lambda x: torch.empty_like(x).uniform_(-1, 3), 1, 7 / 3),
+    "slopes": (lambda x: functional.rrelu(-torch.ones_like(x), 0.1, 0.5, training=True), -0.3, 0.09 + 0.16 / 12),
     "classes": (lambda x: torch.multinomial(torch.tensor([[0.2, 0.3, 0.5]]).expand(x.shape[0], -1), 6, True).float(), 1.3, 2.3),
 }
 
@@ -127,7 +133,8 @@ def functions_of_dropout():
     def dropped(x, h):
         h = functional.dropout(h, 0.4)
         rows = checkpoint(lambda h: functional.scaled_dot_product_attention(h, h, h, dropout_p=0.2), h.unsqueeze(0), use_reentrant=False)
-        return functional.dropout(rows.squeeze(0), p=0.3, training=True).square().mean() + h.mean()
+        flat = functional.dropout1d(h, 0.2) + functional.dropout2d(h, 0.2) + functional.feature_alpha_dropout(h, 0.2, training=True)
+        return functional.dropout(rows.squeeze(0), p=0.3, training=True).square().mean() + h.mean() + flat.square().mean()
 
     for exporter in exporting.EXPORTERS:
         path, _ = exported(dropped, exporter)

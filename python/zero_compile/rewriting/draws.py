@@ -110,6 +110,13 @@ def stand_ins(torch, numbers):
         soft = ((logits + gumbel(torch.zeros_like(logits))) / tau).softmax(dim)
         return torch.zeros_like(logits).scatter(dim, soft.argmax(dim, keepdim=True), 1.0) - soft.detach() + soft if hard else soft
 
+    def rrelu(input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+        if not training:
+            return torch.nn.functional.leaky_relu(input, (lower + upper) / 2, inplace)
+        slopes = numbers.uniform(torch.zeros_like(input)) * (upper - lower) + lower
+        result = torch.where(input >= 0, input, input * slopes)
+        return input.copy_(result) if inplace else result
+
     def in_place(drawn):
         return lambda input, *args, **options: input.copy_(drawn(torch.zeros_like(input), *args, **{k: v for k, v in options.items() if k != "generator"}))
 
@@ -118,6 +125,7 @@ def stand_ins(torch, numbers):
         torch.randn_like: like(numbers.normal), torch.randint: randint, torch.randint_like: randint_like, torch.normal: normal,
         torch.bernoulli: bernoulli, tensor.bernoulli: bernoulli, torch.multinomial: multinomial, tensor.multinomial: multinomial,
         torch.randperm: lambda n, **_: numbers.order(n), torch.nn.functional.gumbel_softmax: gumbel_softmax,
+        torch.nn.functional.rrelu: rrelu,
         tensor.bernoulli_: in_place(lambda zero, p=0.5: (numbers.uniform(zero) < p).to(zero.dtype)),
         tensor.normal_: in_place(lambda zero, mean=0.0, std=1.0: numbers.normal(zero) * std + mean),
         tensor.uniform_: in_place(lambda zero, to_from=0.0, to=1.0, **ends: numbers.uniform(zero) * (to - ends.get("from", to_from)) + ends.get("from", to_from)),
@@ -153,10 +161,11 @@ def watched():
     from torch.overrides import TorchFunctionMode
     torch = need("torch", "exporting")
     drawing, seen = stand_ins(torch, Numbers(torch)), []
+    quiet = {torch.nn.functional.rrelu: lambda input, lower=0, upper=0, training=False, inplace=False: not training}
 
     class Watches(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            if function in drawing:
+            if function in drawing and not (function in quiet and quiet[function](*args, **kwargs or {})):
                 seen.append(f"{function.__name__} at {place(sys._getframe(1))}")
             return function(*args, **kwargs or {})
 

@@ -293,6 +293,8 @@ def stand_ins(torch):
         return torch.where(scaled > threshold, input, functional.softplus(scaled.clamp(max=threshold)) / beta)
 
     def one_a_channel(input):
+        if input.dim() == 2:
+            return torch.ones_like(input)
         ones = torch.ones_like(input[:, :, :1] if input.dim() == 3 else input.flatten(2)[:, :, :1])
         return ones.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
 
@@ -301,6 +303,11 @@ def stand_ins(torch):
         def drop(input, p=0.5, training=True, inplace=False):
             return input * functional.dropout(one_a_channel(input), p) if input.dim() in dimensions and training else NotImplemented
         return drop
+
+    def dropout1d(input, p=0.5, training=True, inplace=False):
+        """Two dimensions are one sample's channels."""
+        whole = of_channels((3,))(input.unsqueeze(0) if input.dim() == 2 else input, p, training)
+        return whole.squeeze(0) if input.dim() == 2 and whole is not NotImplemented else whole
 
     def alpha_dropout(of_shape):
         def drop(input, p=0.5, training=False, inplace=False):
@@ -330,8 +337,8 @@ def stand_ins(torch):
             torch.searchsorted: searchsorted, torch.bucketize: bucketize, torch.bincount: bincount, tensor.bincount: bincount, torch.floor_divide: floor_divide,
             tensor.floor_divide: floor_divide, tensor.__floordiv__: floor_divide, tensor.__rshift__: right_shift, torch.bitwise_right_shift: right_shift,
             functional.softplus: softplus, tensor.fill_diagonal_: fill_diagonal_,
-            functional.dropout1d: of_channels((3,)),
-            functional.dropout2d: of_channels((3, 4)), functional.dropout3d: of_channels((5,)),
+            functional.dropout1d: dropout1d,
+            functional.dropout2d: of_channels((2, 3, 4)), functional.dropout3d: of_channels((5,)),
             functional.alpha_dropout: alpha_dropout(torch.ones_like), functional.feature_alpha_dropout: alpha_dropout(one_a_channel),
             tensor.data.__get__: lambda x: x.detach(),
             **dict.fromkeys((tensor.mT.__get__, tensor.H.__get__, tensor.mH.__get__, torch.adjoint, tensor.adjoint), lambda x: x.transpose(-2, -1))}
