@@ -81,7 +81,7 @@ def add_train(commands):
     train.add_argument("--batch", type=positive, default=8, metavar="N", help="rows per rank and step (8)")
     train.add_argument("--steps", type=positive, metavar="N")
     train.add_argument("--epochs", type=number(1e-9), default=1.0, help="when --steps is not given (1)")
-    train.add_argument("--lr", type=number(0), default=1e-3)
+    train.add_argument("--lr", type=number(0), help="(0.001; with --resume what it was)")
     train.add_argument("--lr-schedule", default="cosine", choices=["constant", "linear", "cosine", "wsd"])
     train.add_argument("--warmup", type=whole, default=0, metavar="N")
     train.add_argument("--world-size", type=positive, default=1, metavar="N")

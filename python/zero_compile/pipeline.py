@@ -11,6 +11,8 @@ from .errors import BAD_INPUT, MISMATCH, PREEMPTED, USAGE, ZeroError
 from .exporting import export as exporting
 from .text import tokens
 
+RATE = 1e-3  # of learning, unless another is given
+
 
 def run(options):
     """`options` as `zero train --help` lists them; the summary, a dict."""
@@ -78,11 +80,18 @@ def remember(options, file):
             if before.get(name) != value:
                 raise ZeroError(MISMATCH, f"the run began with {name} {json.dumps(before.get(name))}, not {json.dumps(value)}", where=str(file),
                                 help=f"--resume goes on with what it began with; to begin anew, remove {shlex.quote(str(file.parent))}")
+        options.lr = before.get("--lr", RATE) if options.lr is None else options.lr
+        keep({**now, "--lr": options.lr}, file)
         return
+    options.lr = RATE if options.lr is None else options.lr
     for name in ("model.onnx", "model.onnx.data", "data.bin", "data.val.bin"):  # of other options, left by what came no further
         (file.parent / name).unlink(missing_ok=True)
+    keep({**now, "--lr": options.lr}, file)
+
+
+def keep(what, file):
     whole = file.with_suffix(".new")
-    whole.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+    whole.write_text(json.dumps(what, indent=1) + "\n", encoding="utf-8")
     outputs.put(whole, file)
 
 
@@ -166,7 +175,7 @@ def train(options, work, plan, ranks, data):
     flags = [*data["train"], *data["val"], *(["--eval-every", options.eval_every] if options.eval_every else []),
              *(["--keep-best"] if options.keep_best else []), "--shuffle", "--lr-schedule", options.lr_schedule, "--warmup", options.warmup]
     flags += ["--steps", options.steps] if options.steps else ["--epochs", options.epochs]
-    flags += ["--resume", "auto"] if options.resume else []
+    flags += ["--resume", "auto", "--lr", options.lr] if options.resume else []
     command = [programs.find("zero-run"), plan, "-n", ranks, *flags, "--out", work / "run", *options.run_flags]
     echo(programs.shown(list(map(str, command))))
     return json.loads(visible(command))

@@ -86,6 +86,8 @@ def attended(command):
 
 def failure(command, code, stderr):
     text = stderr.strip() or f"{os.path.basename(command[0])} ended with code {code}"
+    if begin := re.search(r"^error(\[Z\d+\])?: ", text, re.M):  # after notes and warnings
+        text = text[begin.start():]
     return ZeroError(code if code > 0 else OTHER, text[len("error: "):] if text.startswith("error: ") else text, where=shown(command))
 
 

@@ -1,5 +1,6 @@
 //===- ArraySource.cpp - samples from safetensors and .npy arrays ---------------===//
 #include "base/Failpoint.h"
+#include "kernels/formula/Elements.h"
 #include "runtime/data/InputSource.h"
 #include "runtime/data/SampleOrder.h"
 #include "runtime/io/FileKind.h"
@@ -8,9 +9,11 @@
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <optional>
 
 namespace zc::data {
 
@@ -175,12 +178,9 @@ public:
     int64_t rows = BatchSpec::rowsOf(batch.inputs[input]);
     int64_t rowBytes = batch.inputs[input].type.numBytes() / rows;
     int64_t first = positionOf(input, step, micro, dataRank);
-    auto sampleAt = [&](int64_t position) {
-      return inBatches ? order.at(position / rows) * rows + position % rows : order.at(position);
-    };
     for (int64_t row = 0; row < rows;) {
-      int64_t sample = sampleAt(first + row), run = 1;
-      while (row + run < rows && sampleAt(first + row + run) == sample + run)
+      int64_t sample = sampleAt(first + row, rows), run = 1;
+      while (row + run < rows && sampleAt(first + row + run, rows) == sample + run)
         ++run;
       char *to = static_cast<char *>(destination) + row * rowBytes;
       ZC_RETURN_IF_ERROR(array.integers ? readIntegers(input, sample, run, to)
@@ -220,9 +220,15 @@ public:
     return hash.value();
   }
 
+  Result<std::string> notFinite(int64_t step) const override;
+
   std::vector<Array> arrays; ///< by graph input
 
 private:
+  /// The sample at a position, of an input of `rows` a batch.
+  int64_t sampleAt(int64_t position, int64_t rows) const {
+    return inBatches ? order.at(position / rows) * rows + position % rows : order.at(position);
+  }
   Status readIntegers(size_t input, int64_t sample, int64_t rows, char *to) const;
   Status inspect(size_t input, int64_t first, const int64_t *values, int64_t n) const;
 
@@ -271,6 +277,52 @@ Status ArraySource::inspect(size_t input, int64_t first, const int64_t *values, 
   if (spec.range.isLabel && spec.range.ignored)
     error.note = "labels of " + std::to_string(*spec.range.ignored) + " do not count";
   return error;
+}
+
+/// The first element that is not finite; nothing where all are.
+template <typename T> std::optional<int64_t> firstNotFinite(const std::vector<char> &bytes) {
+  for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+    T value;
+    std::memcpy(&value, &bytes[i * sizeof value], sizeof value);
+    if (!std::isfinite(static_cast<double>(formula::load(value))))
+      return int64_t(i);
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> firstNotFinite(DType type, const std::vector<char> &bytes) {
+  switch (type) {
+  case DType::f32:
+    return firstNotFinite<float>(bytes);
+  case DType::f64:
+    return firstNotFinite<double>(bytes);
+  case DType::bf16:
+    return firstNotFinite<formula::Bf16>(bytes);
+  case DType::f16:
+    return firstNotFinite<formula::F16>(bytes);
+  default:
+    return std::nullopt;
+  }
+}
+
+Result<std::string> ArraySource::notFinite(int64_t step) const {
+  std::vector<char> bytes;
+  for (int64_t turn = 0; turn < batch.accumulation * batch.dataDegree; ++turn)
+    for (size_t input = 0; input < batch.inputs.size(); ++input) {
+      const InputSpec &spec = batch.inputs[input];
+      if (!spec.used || !formula::isFloat(spec.type.dtype))
+        continue;
+      bytes.resize(size_t(spec.type.numBytes()));
+      const int64_t micro = turn / batch.dataDegree, rank = turn % batch.dataDegree;
+      ZC_RETURN_IF_ERROR(load(input, step, micro, rank, bytes.data()));
+      if (std::optional<int64_t> bad = firstNotFinite(spec.type.dtype, bytes)) {
+        const int64_t rows = BatchSpec::rowsOf(spec), perRow = spec.type.numElements() / rows;
+        const int64_t sample = sampleAt(positionOf(input, step, micro, rank) + *bad / perRow, rows);
+        return "sample " + std::to_string(sample) + " of \"" + spec.name + "\" is not finite at position " +
+               std::to_string(*bad % perRow) + " (" + path + ")";
+      }
+    }
+  return std::string();
 }
 
 struct Extent {

@@ -260,6 +260,12 @@ void Rank::judge(int64_t step) {
                         step == run.summary.firstStep
                             ? "it is the first step: look at the data and the weights, which no update has changed"
                             : "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
+  if (!numeric)
+    return;
+  if (Result<std::string> place = run.source->notFinite(step - 1); place && !place->empty()) {
+    numeric->note = *place;
+    numeric->help = "mend the data, or leave such samples out";
+  }
 }
 
 Status Rank::drain() {

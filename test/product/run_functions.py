@@ -453,5 +453,12 @@ suite.run([(f"{name} {exporter}", lambda name=name, exporter=exporter: beside(na
 suite.run([(f"{name}, 2 ranks, stage 3, {precision}", lambda name=name, precision=precision: beside(name, None, ranks=2, stage=3, precision=precision))
            for name, precision in suite.draw((("bilinear, zeros", "fp32"), ("bilinear, border, corners", "bf16"), ("spectra", "fp32"), ("label smoothing", "bf16")), 2,
                                              covering_values=False)])
-suite.run([(f.__name__, f) for f in (projected, named)])
+def of_many_classes():
+    """A sum over thousands of logarithms is more than 16 bits hold."""
+    FUNCTIONS["of many classes"] = lambda h, given: functional.cross_entropy(pooled(h).repeat(1, 2000), given["labels"], label_smoothing=0.1)
+    for exporter in ("torchscript", "dynamo"):
+        beside("of many classes", exporter, precision="fp16")
+
+
+suite.run([(f.__name__, f) for f in (projected, named, of_many_classes)])
 suite.finish()

@@ -82,7 +82,7 @@ def best_kept():
 
 
 def told_to_stop():
-    """Ctrl-C and SIGTERM end it with the state saved and nothing left running; --resume goes on from there."""
+    """Ctrl-C and SIGTERM end it with the state saved and nothing left running; --resume goes on from there, at another rate if one is given."""
     source, out = folder("told"), suite.dir / "told-out"
     command = [sys.executable, "-m", "zero_compile", "train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH,
                "--steps", 1000000, "--no-check", "--run-flags", "--quiet --threads 1"]
@@ -90,7 +90,7 @@ def told_to_stop():
     metrics = run / "metrics.jsonl"
     seen = 0
     for number in (signal.SIGINT, signal.SIGTERM):
-        job = subprocess.Popen(list(map(str, command + (["--resume"] if seen else []))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        job = subprocess.Popen(list(map(str, command + (["--resume", "--lr", "5e-4"] if seen else []))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         steps = lambda: len(metrics.read_text().splitlines()) if metrics.exists() else 0
         deadline = time.time() + 300
         while steps() < seen + 3 and job.poll() is None and time.time() < deadline:
@@ -100,6 +100,8 @@ def told_to_stop():
         expect(job.returncode == 75, f"exit code {job.returncode}: {said[-500:]}")
         expect("--resume goes on" in said, said[-500:])
         now = steps()
+        rate = json.loads((run / f"step-{now}/manifest.json").read_text())["optimizer"]["lr"]
+        expect(rate == (5e-4 if seen else 1e-3), f"a rate of {rate}")
         expect(now > seen and (run / f"step-{now}/manifest.json").is_file(), f"{now} steps, {sorted(p.name for p in run.iterdir())}")
         time.sleep(1)
         expect(steps() == now, "it trains on")

@@ -49,14 +49,17 @@ Value makeFused(Node &node, Value logits, Value labels, const ClassLoss &loss) {
       {logits, labels}, node.attrs().integer("ignore_index", loss.ignoreIndex).flag("sum", loss.reduction == "sum"));
 }
 
-/// Row by row -sum over c of w[c] p[c] log q[c], where p is a row of probabilities, or null: 1 everywhere.
+/// Row by row -sum over c of w[c] p[c] log q[c], where p is a row of probabilities, or null: all classes alike. A mean
+/// then: a sum over many classes is more than 16 bits hold.
 Value againstAll(Node &node, Value logProbabilities, Value probabilities, const ClassLoss &loss) {
   Expr terms(node, logProbabilities);
   if (probabilities)
     terms = terms * Expr(node, probabilities);
   if (loss.weights)
     terms = terms * Expr(node, loss.weights).cast(terms.element());
-  return -Expr(node, node.make<ReduceSumOp>({terms}, node.attrs().ints("axes", {1})));
+  const Attrs classes = node.attrs().ints("axes", {1});
+  return -Expr(node,
+               probabilities ? node.make<ReduceSumOp>({terms}, classes) : node.make<ReduceMeanOp>({terms}, classes));
 }
 
 /// Labels that are probabilities: torch's mean is over rows, whatever the weights.
@@ -92,7 +95,7 @@ Value makePicked(Node &node, Value logProbabilities, Value labels, const ClassLo
     each = node.make<MulOp>({each, weight});
   if (loss.smoothing != 0)
     each = (1 - loss.smoothing) * Expr(node, each) +
-           loss.smoothing / static_cast<double>(classes) * Expr(node, againstAll(node, logProbabilities, {}, loss));
+           loss.smoothing * Expr(node, againstAll(node, logProbabilities, {}, loss));
   if (loss.ignoreIndex != nothingIgnored) {
     Value ignored = node.make<EqualOp>({labels, node.scalar(static_cast<double>(loss.ignoreIndex), elementOf(labels))});
     Value zero = node.scalar(0, element);

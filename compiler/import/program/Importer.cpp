@@ -267,8 +267,13 @@ std::string Importer::nodeWhere(const onnxpb::Node &node, int index) const {
   return file.path + ": node \"" + scope->prefix + nodeLabel(node, index) + "\"";
 }
 
-/// onnxscript's optimizer writes which of its rules made a node.
+/// onnxscript's optimizer writes which of its rules made a node; torch's TorchScript exporter names what it computes of
+/// a convolution's weight and bias after the operation, "onnx::Conv_12".
 static bool hasFoldedBatchNorm(const onnxpb::Node &node) {
+  const std::string made = "onnx::" + node.op_type() + "_";
+  if (StringRef(node.op_type()).starts_with("Conv") && node.input_size() == 3 &&
+      StringRef(node.input(1)).starts_with(made) && StringRef(node.input(2)).starts_with(made))
+    return true;
   return llvm::any_of(node.metadata_props(), [](const onnxpb::StringStringEntry &entry) {
     return entry.key() == "pkg.onnxscript.rewriter.rule_name" && StringRef(entry.value()).contains("FuseBatchNorm");
   });

@@ -141,7 +141,8 @@ static void warnOf(const ExporterHabits &habits, const ImportOptions &options, L
   if (habits.foldedBatchNorms > 0)
     emitWarning(loc) << count(habits.foldedBatchNorms, "batch norm")
                      << " folded into the convolutions before by the exporter: the sums are trained, not "
-                        "the norms; export with optimize=False and give --batch-norm train";
+                        "the norms; export with optimize=False and give --batch-norm train, or with dynamo=False and "
+                        "training=TrainingMode.TRAINING";
   if (!habits.undetached.empty() && !options.forwardOnly)
     emitWarning(loc) << "gradients go through what the model detaches before " << listed(habits.undetached)
                      << ", as the exporter's optimizer left detach out; export with optimize=False to train that";

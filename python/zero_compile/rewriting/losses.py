@@ -54,16 +54,17 @@ def stand_ins(torch, origin):
         if label_smoothing == 0 or target.is_floating_point() or (size_average, reduce) != (None, None) or not torch.jit.is_tracing():
             return NotImplemented
         dim = 1 if input.dim() > 1 else 0
-        logarithms, classes, counts = input.log_softmax(dim), int(input.shape[dim]), target != ignore_index
+        logarithms, counts = input.log_softmax(dim), target != ignore_index
         own = functional.nll_loss(logarithms, target, weight, ignore_index=ignore_index, reduction=reduction)
         weighted = logarithms if weight is None else logarithms * weight.reshape(-1, *[1] * (input.dim() - 1 - dim))
-        others = torch.where(counts, -weighted.sum(dim), torch.zeros_like(weighted.sum(dim)))
+        others = -weighted.mean(dim)  # a sum over many classes is more than 16 bits hold
+        others = torch.where(counts, others, torch.zeros_like(others))
         if reduction == "mean":
             shares = counts.to(input.dtype) if weight is None else torch.where(counts, weight[target.clamp(min=0)], torch.zeros_like(weight[0]))
             others = others.sum() / shares.sum()
         elif reduction == "sum":
             others = others.sum()
-        return (1 - label_smoothing) * own + label_smoothing / classes * others
+        return (1 - label_smoothing) * own + label_smoothing * others
 
     def in_rows(picked):
         """The labels that a mask picked of rows, each row's at its beginning."""
