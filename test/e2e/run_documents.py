@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The contracts of docs/ against what they are about: cli.md against `--help-all` of both tools and `zero`'s help, onnx.md against the importer's table
 of operators, pages, sources and files that documents and sources cite against the tree."""
-import os, pathlib, re, subprocess, sys
+import json, os, pathlib, re, subprocess, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from e2e import ROOT, Case, Suite
@@ -221,11 +221,40 @@ def first_page():
     return f"{lines} lines"
 
 
+def shown():
+    """What README.md shows of the compiler's answers, which depend on no machine, is what it answers; `...` stands for more."""
+    text, compared = (ROOT / "README.md").read_text(), 0
+    for block in re.findall(r"^```\n(\$ zero-compile .*?)^```", text, re.M | re.S):
+        for command, said in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            words = command.split()
+            if words[0] != "zero-compile" or not said:
+                continue
+            code = 5 if said.startswith("error") else 0
+            words = [str(suite.dir / word) if word == "gpt.plan" else word for word in words]
+            done = subprocess.run([str(suite.bin / words[0]), *words[1:]], capture_output=True, text=True, cwd=ROOT)
+            if done.returncode != code:
+                raise Case(f"exit code {done.returncode}: {command}")
+            answer, at = (done.stdout + done.stderr).splitlines(), 0
+            for line in filter(None, said.splitlines()):
+                if line != "..." and line not in answer[at:]:
+                    raise Case(f"not said any more: {line}")
+                at = answer.index(line, at) + 1 if line != "..." else at
+                compared += 1
+    planned = re.search(r'"planned":(\d+)', text)[1]
+    tiers = json.loads(suite.tool("zero-compile", ROOT / "examples/gpt/gpt.onnx", "--world-size", 4, "--zero-stage", 3, "--dim", "batch=8", "--clip-grad-norm", "1.0",
+                                  "--dry-run", "--json"))["tiers"]
+    if int(planned) != tiers["device"]["peak_bytes"]:
+        raise Case(f"{planned} bytes planned, {tiers['device']['peak_bytes']} now")
+    if compared < 12:
+        raise Case(f"{compared} lines")
+    return f"{compared} lines"
+
+
 cases = [("flags of zero-compile", flags_of("zero-compile", "")), ("flags of zero-run", flags_of("zero-run", ""))]
 cases += [(f"flags of zero-run {command}", flags_of("zero-run", command)) for command in sorted(set(help_all("zero-run")) - {""})]
 cases += [python_command(command) for command in ("export", "tokens", "import", "train")]
 cases += [("commands of zero-run", every_command_has_its_section), ("commands of zero", every_python_command), ("names that others give flags", names_of_others), ("failpoints", failpoints), ("exit codes", exit_codes),
           ("operators", operators), ("tests of docs/safety.md", named_tests), ("links", links), ("cited sources", cited_sources), ("cited pages", cited_pages), ("scripts", scripts),
-          ("length of README.md", first_page)]
+          ("length of README.md", first_page), ("what README.md shows", shown)]
 suite.run(cases)
 suite.finish()

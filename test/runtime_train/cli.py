@@ -195,13 +195,22 @@ class CommandLine(ZeroRunTest):
         self.assertRegex(err, r"(?m)^warning: the data have \d+ samples but a step takes 32: samples repeat within a step")
 
     def test_data_that_are_no_numbers(self):
-        """In the first step that is of the data or the weights, and no flag about the update helps."""
+        """Told where; no flag about the update helps. In the first step weights may be at fault as well."""
         path = self.dir / "data.safetensors"
-        data = bytearray(path.read_bytes())
-        for position in range(8 + struct.unpack("<Q", data[:8])[0], len(data), 4):
-            data[position:position + 4] = struct.pack("<f", float("nan"))
-        path.write_bytes(data)
+        def without_numbers(whole):
+            begin = 8 + struct.unpack("<Q", whole[:8])[0]
+            return whole[:begin] + struct.pack("<f", float("nan")) * ((len(whole) - begin) // 4)
+
+        whole = path.read_bytes()
+        self.succeeds(self.train("--quiet", steps=1, out="good"))
+        path.write_bytes(without_numbers(whole))
         code, _, err = self.train("--quiet")
+        self.assertEqual(code, 8, err)
+        self.assertRegex(err, 'at step 1\n.*sample 0 of "x" is not finite at position 0 .*\n.*mend the data')
+        path.write_bytes(whole)
+        weights = (self.dir / "good/final/weights.safetensors").read_bytes()
+        (self.dir / "nan.safetensors").write_bytes(without_numbers(weights))
+        code, _, err = self.train("--quiet", "--weights", self.dir / "nan.safetensors", "--overwrite")
         self.assertEqual(code, 8, err)
         self.assertRegex(err, "at step 1\n.*look at the data and the weights, which no update has changed")
 
