@@ -224,9 +224,12 @@ std::vector<std::string> plainLoopNotes(const planpb::Plan &plan, Target target,
       continue;
     char share[32];
     std::snprintf(share, sizeof share, "%.2g", 100 * part);
-    notes.push_back("node \"" + plan.strings(static_cast<int>(loops.node)) + "\"" +
-                    (loops.steps == 1 ? "" : " and " + std::to_string(loops.steps - 1) + " more") +
-                    ": plain loops compute " + kernel + ", " + share +
+    const std::string &node = plan.strings(static_cast<int>(loops.node));
+    const std::string who =
+        node.empty()
+            ? counted(loops.steps, "step") // which no node asked for
+            : "node \"" + node + "\"" + (loops.steps == 1 ? "" : " and " + std::to_string(loops.steps - 1) + " more");
+    notes.push_back(who + ": plain loops compute " + kernel + ", " + share +
                     " % of the time that is predicted (zero-run inspect PLAN --kernels)");
   }
   return notes;

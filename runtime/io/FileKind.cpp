@@ -66,7 +66,7 @@ std::string kindOf(const File &file) {
   if (head.beginsWith(kNpy))
     return "a .npy array";
   if (head.beginsWith("PK\x03\x04") || head.beginsWith("\x80\x02\x8a\x0a"))
-    return "a zip archive, as torch.save writes it";
+    return "a zip archive, as torch.save and numpy.savez write it";
   if (isSafetensors(head, file.size()))
     return "a safetensors file";
   if (isTokens(head))

@@ -112,8 +112,9 @@ Error notNpy(const std::string &path, const std::string &why) {
 }
 
 Error foreign(const std::string &path, const std::string &what) {
-  return makeError(Code::unsupported, 851, what + " is not supported", path,
-                   "save a plain little-endian array: numpy.save(file, numpy.ascontiguousarray(x))");
+  return makeError(
+      Code::unsupported, 851, what + " is not supported", path,
+      "save a plain little-endian array of numbers: numpy.save(file, numpy.ascontiguousarray(x, \"float32\"))");
 }
 
 struct Descr {

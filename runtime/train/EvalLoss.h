@@ -28,8 +28,8 @@ struct EvalScope {
   bool fillsUp = false; ///< the last batch, with ignored labels
 
   bool hasLoss() const { return lossOutput >= 0; }
-  /// Of `samples`, those that are not in the loss.
-  int64_t leftOut() const { return fillsUp ? 0 : extent.samples % extent.rows; }
+  /// Of `samples`, those that are not in the loss, if there is one.
+  int64_t leftOut() const { return fillsUp || !hasLoss() ? 0 : extent.samples % extent.rows; }
   /// Samples of batch `index` that are in the loss.
   int64_t samplesOf(int64_t index) const {
     return std::clamp(extent.samples - leftOut() - index * extent.rows, int64_t(0), extent.rows);

@@ -190,7 +190,7 @@ def some_outputs():
     data = write_safetensors(suite.dir / "x.safetensors", {"x": ("F32", [ROWS, IN], flat(X))})
     file = suite.dir / "some.safetensors"
     report = evaluate(plan_of(MLP, "some", 2, 3, "--dim", "n=32", "--outputs", "logits"), "--data", data, "--outputs", file)
-    same("loss", (report["loss"], report["left_out"]), (None, ROWS))
+    same("loss", (report["loss"], report["samples"], report["left_out"]), (None, ROWS, 0))
     same("outputs", list(read_safetensors(file)), ["logits"])
     near("logits", read_safetensors(file)["logits"][2], flat(oracle()))
     appended = plan_of(BARE, "appended", 1, 0, "--dim", "n=11", "--loss-op", "cross_entropy:logits:labels")

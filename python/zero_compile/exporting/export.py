@@ -53,6 +53,8 @@ class Export:
         self.task, self.notes, self.fixed_batch = task, notes, fixed_batch
         self.wrapper, self.adapter = wrap(model, list(batch), loss), adapters.describe(model)
         refusals.refuse(model)
+        if check and not any(p.requires_grad for p in model.parameters()):
+            raise ZeroError(UNSUPPORTED, "no parameter of the model trains: requires_grad of none is True", help="--no-check (check=False) exports what only evaluates")
         if sparse := [name for name, module in model.named_modules() if getattr(module, "sparse", None) is True]:
             notes(f"sparse gradients of {', '.join(map(repr, sparse[:8]))} are whole ones here: an optimizer moves each row in each step, as it does without sparse=True")
         if narrow := [name for name, p in model.named_parameters() if p.requires_grad and p.dtype in (need("torch", "exporting").float16, need("torch", "exporting").bfloat16)]:
@@ -85,7 +87,8 @@ class Export:
             except Exception as problem:  # whatever torch's exporters throw
                 self.fail(name, keeps, problem)
         code, help = (self.first.code, self.first.help) if isinstance(self.first, ZeroError) else (OVER_BUDGET if wants_memory(self.first) else UNSUPPORTED, None)
-        help = help or next((hint for said, hint in HINTS if any(re.search(said, problem) for problem in self.problems)), None)
+        help = help or next((hint for said, hint, of in HINTS if any(re.search(said, problem) for problem in self.problems) and
+                             any(type(part).__module__.startswith(of) for part in self.model.modules())), None)
         raise ZeroError(code, "no exporter gives a graph that trains as torch does:\n  " + "\n  ".join(self.problems), help=help) from self.first
 
     def keep_whole(self, *attempts):
@@ -363,11 +366,11 @@ def save(onnx, proto, path):
     return [path, path.with_name(data)] if large else [path]
 
 
-# Of what exporters say that names nothing of the model's.
+# Of what exporters say that names nothing of the model's; the last of each: where a module of it must be from.
 HINTS = ((r"grouped_mm|histc", "a mixture of experts of transformers' sorts its tokens: zero_compile.tasks.dense_routing(model, print), as zero export hf does it, "
-          "has each expert compute all of them"),
-         (r"not part of the active trace", "a scripted module is in no trace: the module itself, without torch.jit.script"),
-         (r"fake tensor in the exported program", "exporter=\"torchscript\" (--exporter torchscript) has what torch.export has not here"))
+          "has each expert compute all of them", "transformers"),
+         (r"not part of the active trace", "a scripted module is in no trace: the module itself, without torch.jit.script", ""),
+         (r"fake tensor in the exported program", "exporter=\"torchscript\" (--exporter torchscript) has what torch.export has not here", ""))
 
 
 def first_line(problem):

@@ -10,6 +10,8 @@ from . import steps
 def refuse(model):
     """Errors: what torch does beside the backward pass, of which an export knows nothing (unsupported)."""
     torch = need("torch", "exporting")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ZeroError(UNSUPPORTED, "a scripted module is in no trace", help="the module itself, without torch.jit.script")
     hooked = [name for name, p in model.named_parameters() if p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)]
     if hooked:
         raise ZeroError(UNSUPPORTED, "hooks on gradients are not in an export: of " + ", ".join(map(repr, hooked[:8])),

@@ -164,6 +164,12 @@ def stand_ins(torch):
         chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
         return input[torch.tensor(list(chosen(range(int(input.shape[0])), r)))]
 
+    def isin(elements, test_elements, *, assume_unique=False, invert=False):
+        if not isinstance(elements, tensor) or not isinstance(test_elements, tensor):
+            return NotImplemented
+        found = (elements.unsqueeze(-1) == test_elements.reshape(-1)).any(-1)
+        return ~found if invert else found
+
     def traced_alone(function):
         return lambda *args, **kwargs: function(*args, **kwargs) if torch.jit.is_tracing() else NotImplemented
 
@@ -177,4 +183,4 @@ def stand_ins(torch):
                 functional.channel_shuffle: channel_shuffle, torch.channel_shuffle: channel_shuffle, special.erfc: erfc, special.ndtr: ndtr,
                 torch.trapezoid: trapezoid, torch.trapz: trapezoid, torch.cumulative_trapezoid: cumulative_trapezoid, torch.fft.fftshift: shifted(1), torch.fft.ifftshift: shifted(-1)}
     return {**{function: traced_alone(stand_in) for function, stand_in in answers.items()},
-            **dict.fromkeys((torch.sinc, tensor.sinc, special.sinc), sinc), torch.gradient: gradient, torch.linalg.multi_dot: multi_dot, torch.combinations: combinations}
+            **dict.fromkeys((torch.sinc, tensor.sinc, special.sinc), sinc), torch.gradient: gradient, torch.linalg.multi_dot: multi_dot, torch.combinations: combinations, torch.isin: isin}
