@@ -54,7 +54,7 @@ Status Evaluation::prepareAll() {
   ZC_RETURN_IF_ERROR(prepareData());
   ZC_RETURN_IF_ERROR(prepareExtent());
   ZC_RETURN_IF_ERROR(prepareWeights());
-  return identify(uint64_t(!options.outputs.empty()) * 2 + uint64_t(flight().empty()));
+  return identify(seed * 4 + uint64_t(!options.outputs.empty()) * 2 + uint64_t(flight().empty()));
 }
 
 Status Evaluation::prepareExtent() {

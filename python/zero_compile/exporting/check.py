@@ -254,7 +254,7 @@ def loss_rounding(wrapper, batch):
     torch, losses, errors = need("torch", "exporting"), [], []
 
     def loss_of(module, values):
-        with rewrite.without_dropout(torch):
+        with draws.the_same(), rewrite.without_dropout(torch):
             return float(module(*values).detach())
 
     for twin in nudged(wrapper, last_bit(wrapper, batch)):

@@ -3,7 +3,7 @@ apart."""
 import copy
 
 from ..errors import UNSUPPORTED, ZeroError, need
-from ..rewriting import rewrite
+from ..rewriting import draws, rewrite
 
 INNER = "model"  # the wrapper's attribute that holds the model
 LOSS, GRADIENT = 1e-5, 1e-3  # relative: what of two steps is the same
@@ -69,10 +69,10 @@ def loss_and_gradients(wrapper, batch):
 
 
 def take(twin, batch):
-    """loss_and_gradients, of a module that is left as the step leaves it."""
+    """loss_and_gradients, of a module that is left as the step leaves it. What it draws is the same each time: no other draw counts as rounding."""
     torch = need("torch", "exporting")
     twin.zero_grad()
-    with rewrite.without_dropout(torch):
+    with draws.the_same(), rewrite.without_dropout(torch):
         loss = twin(*batch.values())
         if loss.requires_grad:
             # loss.backward(), of which a mode is told and around which it is off: a checkpoint runs forward again there.
