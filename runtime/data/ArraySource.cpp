@@ -9,7 +9,6 @@
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -279,12 +278,12 @@ Status ArraySource::inspect(size_t input, int64_t first, const int64_t *values, 
   return error;
 }
 
-/// The first element that is not finite; nothing where all are.
+/// The first element that is NaN or infinite, but for minus infinity, which masks have; nothing where none is.
 template <typename T> std::optional<int64_t> firstNotFinite(const std::vector<char> &bytes) {
   for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
     T value;
     std::memcpy(&value, &bytes[i * sizeof value], sizeof value);
-    if (!std::isfinite(static_cast<double>(formula::load(value))))
+    if (!(static_cast<double>(formula::load(value)) <= std::numeric_limits<double>::max()))
       return int64_t(i);
   }
   return std::nullopt;

@@ -94,8 +94,8 @@ public:
   void endAt(int64_t samples) { end = samples; }
   /// Tells changed data; of long files a hash of parts. Errors: io.
   virtual Result<uint64_t> fingerprint() const = 0;
-  /// Where the data of a step (from 0), of all ranks, have a NaN or an infinity, for who wonders at a loss that is
-  /// none; empty: nowhere. Errors: as of `load`.
+  /// Where the data of a step (from 0), of all ranks, have a NaN or an infinity (not minus: masks do), for who wonders
+  /// at a loss that is none; empty: nowhere. Errors: as of `load`.
   virtual Result<std::string> notFinite(int64_t step) const {
     (void)step; // of tokens
     return std::string();
