@@ -12,8 +12,8 @@ namespace zc::io {
 /// What makes a folder a checkpoint.
 constexpr const char *kManifestFile = "manifest.json";
 
-/// "a plan", "an ONNX model", "a safetensors file", "a zip archive, as torch.save writes it", ...; empty where
-/// nothing is known.
+/// "a plan", "an ONNX model", "a safetensors file", "a zip archive, as torch.save and numpy.savez write it", ...; empty
+/// where nothing is known.
 std::string kindOf(const File &file);
 /// The same of a path; "a folder" of one. Empty where it cannot be read, too.
 std::string kindOf(const std::string &path);

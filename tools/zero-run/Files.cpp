@@ -73,12 +73,12 @@ Result<planpb::Plan> openPlan(const std::string &path) {
   Error error = plan.error();
   error.message = "\"" + path + "\" is " + kind + ", not a plan";
   error.where.clear();
-  error.help =
-      kind == "an ONNX model" ? "zero-compile " + path + " -o " + fs::path(path).stem().string() + ".plan makes one"
-      : kind == "a file of tokens"                       ? "zero-run PLAN --tokens " + path
-      : kind == "a safetensors file"                     ? "zero-run PLAN --data " + path + ", or --weights " + path
-      : kind == "a zip archive, as torch.save writes it" ? "export the model as ONNX (zero export), and compile that"
-                                                         : "the plan comes first: zero-run PLAN --data FILE";
+  error.help = kind == "an ONNX model"
+                   ? "zero-compile " + path + " -o " + fs::path(path).stem().string() + ".plan makes one"
+               : kind == "a file of tokens"          ? "zero-run PLAN --tokens " + path
+               : kind == "a safetensors file"        ? "zero-run PLAN --data " + path + ", or --weights " + path
+               : kind.rfind("a zip archive", 0) == 0 ? "export the model as ONNX (zero export), and compile that"
+                                                     : "the plan comes first: zero-run PLAN --data FILE";
   return error;
 }
 
