@@ -6,10 +6,6 @@
 namespace zc::cpu {
 using namespace shapes;
 
-/// Threads that get tiles of their own in a workspace, which was planned without knowing how many there are: as many of
-/// `tasks` as 32 MiB hold, but two to sixteen.
-int tilesFor(int64_t tileBytes, int64_t tasks);
-
 // One function per file of reference/, each adding its kernels.
 void addElementwise(KernelRegistry &registry);
 void addActivation(KernelRegistry &registry);

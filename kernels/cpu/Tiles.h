@@ -11,6 +11,10 @@
 
 namespace zc::cpu {
 
+/// Threads that get tiles of their own in a workspace, which was planned without knowing how many there are: as many of
+/// `tasks` as 32 MiB hold, but two to sixteen.
+int tilesFor(int64_t tileBytes, int64_t tasks);
+
 //===-- products -------------------------------------------------------------===//
 
 /// Multiplications of the largest product that is summed in order (MatmulOrdered.h).

@@ -38,10 +38,11 @@ static Status patch(const Write &write, int64_t fileSize, const Manifest::Parame
                     const io::SafetensorsFile &weights) {
   const io::SafetensorsEntry *entry = weights.find(parameter.name);
   int64_t size = sizeOf(parameter.type);
-  if (!isChanged(parameter) && (!entry || !fits(parameter, *entry)))
-    return Status::success();
-  if (!entry || !fits(parameter, *entry))
+  if (!entry || !fits(parameter, *entry)) {
+    if (!isChanged(parameter))
+      return Status::success();
     return makeError(Code::corrupt, 920, "the checkpoint does not fit parameter \"" + parameter.name + "\"");
+  }
   if (parameter.bytes > uint64_t(fileSize) || parameter.offset > uint64_t(fileSize) - parameter.bytes)
     return makeError(Code::corrupt, 921,
                      "parameter \"" + parameter.name + "\" lies beyond the end of \"" + parameter.file + "\"");

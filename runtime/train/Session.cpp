@@ -186,18 +186,18 @@ Status Session::prepareWeights() {
   if (!initial)
     return initial.error();
   values = std::move(*initial);
-  if (ranks.isWhole())
-    return Status::success();
-  auto print = values->fingerprint(plan);
-  if (print)
-    weights = *print;
-  return print.status();
+  return Status::success();
 }
 
 Status Session::loadFirstWeights(Communicator &communicator, RankExecutor &executor, bool &ready) {
   Identity mine = identity;
-  mine.weights = weights;
-  return agreeOn(communicator, mine, loadWeights(executor, *values), ready);
+  Status loaded = loadWeights(executor, *values);
+  if (loaded.ok() && !ranks.isWhole()) {
+    auto print = values->fingerprint(plan);
+    mine.weights = print ? *print : 0;
+    loaded = print.status();
+  }
+  return agreeOn(communicator, mine, loaded, ready);
 }
 
 Status Session::identify(uint64_t options) {

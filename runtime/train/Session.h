@@ -94,7 +94,6 @@ protected:
   Result<std::unique_ptr<data::InputSource>> openData(const data::DataOptions &options, const data::BatchSpec &batch);
 
 private:
-  uint64_t weights = 0; ///< fingerprint of `values`, of which it stands beside others'
   std::mutex warnedMutex;
   std::set<std::string> warned; ///< of, by all ranks of this process
 
