@@ -46,13 +46,13 @@ public:
   FailureOr<Found> find(Value loss) {
     bool scaled = false;
     for (Value value = loss; Operation *op = value.getDefiningOp();) {
-      if (auto entropy = dyn_cast<CrossEntropyOp>(op); entropy && !entropy.getSum())
-        return Found{static_cast<int64_t>(entropy.getIgnoreIndex()) == INT64_MIN ? nullptr : op};
-      if (isa<ReduceMeanOp>(op) && elementsOf(op->getResult(0)) == 1)
+      if (auto entropy = dyn_cast<CrossEntropyOp>(op); entropy && value == entropy.getLoss() && !entropy.getSum())
+        return Found{isWeightedEntropy(value) ? op : nullptr};
+      const bool isMean = isa<ReduceMeanOp>(op) && elementsOf(value) == 1;
+      if ((isMean || (scaled && isSum(op))) && !isOfWeightedMeans(op->getOperand(0)))
         return Found{};
-      if (scaled && isSum(op))
-        return Found{};
-      if (isa<CastOp, NegOp>(op) || isView(op)) {
+      const bool isOfOne = isa<ReduceMeanOp, ReduceSumOp>(op) && elementsOf(op->getOperand(0)) == 1;
+      if (isOfOne || isa<CastOp, NegOp>(op) || isView(op)) {
         value = op->getOperand(0);
       } else if (isa<MulOp>(op) && (isConstant(op->getOperand(0)) || isConstant(op->getOperand(1)))) {
         value = op->getOperand(isConstant(op->getOperand(0)) ? 1 : 0);
@@ -142,20 +142,53 @@ private:
     return nullptr;
   }
 
-  bool dependsOnTrained(Value value) {
-    SymbolTable symbols(program->getParentOfType<ModuleOp>());
-    llvm::SetVector<Operation *> work;
-    if (value.getDefiningOp())
-      work.insert(value.getDefiningOp());
+  /// Whether `isFound` holds of `value` or of anything that it is computed from by operations that count as `through`.
+  static bool anyBelow(Value value, llvm::function_ref<bool(Value)> isFound,
+                       llvm::function_ref<bool(Operation *)> through) {
+    llvm::SetVector<Value> work;
+    work.insert(value);
     for (size_t i = 0; i < work.size(); ++i) {
-      if (auto read = dyn_cast<ReadOp>(work[i]))
-        if (symbols.lookup<ParameterOp>(read.getParameter()).getRole() == Role::trainable)
-          return true;
-      for (Value operand : work[i]->getOperands())
-        if (operand.getDefiningOp())
-          work.insert(operand.getDefiningOp());
+      if (isFound(work[i]))
+        return true;
+      if (Operation *op = work[i].getDefiningOp(); op && through(op))
+        work.insert(op->operand_begin(), op->operand_end());
     }
     return false;
+  }
+
+  bool dependsOnTrained(Value value) {
+    SymbolTable symbols(program->getParentOfType<ModuleOp>());
+    auto isTrained = [&](Value below) {
+      auto read = below.getDefiningOp<ReadOp>();
+      return read && symbols.lookup<ParameterOp>(read.getParameter()).getRole() == Role::trainable;
+    };
+    return anyBelow(value, isTrained, [](Operation *) { return true; });
+  }
+
+  /// A mean over labels of which some are ignored.
+  static bool isWeightedEntropy(Value value) {
+    auto entropy = value.getDefiningOp<CrossEntropyOp>();
+    return entropy && value == entropy.getLoss() && !entropy.getSum() &&
+           static_cast<int64_t>(entropy.getIgnoreIndex()) != INT64_MIN;
+  }
+
+  /// Is `value`, of which a mean or sum is taken, itself made of means whose weights differ between ranks? A quotient
+  /// by one number from the data is such a mean where only sums and factors are on the way to it; further below the
+  /// model normalizes by it.
+  bool isOfWeightedMeans(Value value) {
+    auto isQuotient = [&](Value below) {
+      auto div = below.getDefiningOp<DivOp>();
+      return div && elementsOf(div.getRhs()) == 1 && !isConstant(div.getRhs()) && !dependsOnTrained(div.getRhs());
+    };
+    auto isLinear = [](Operation *op) {
+      const bool isSquare = isa<MulOp>(op) && op->getOperand(0) == op->getOperand(1);
+      return isView(op) ||
+             (!isSquare &&
+              isa<CastOp, NegOp, ConcatOp, ExpandOp, AddOp, SubOp, MulOp, DivOp, SelectOp, ReduceSumOp, ReduceMeanOp>(
+                  op));
+    };
+    return anyBelow(value, isQuotient, isLinear) ||
+           anyBelow(value, isWeightedEntropy, [](Operation *) { return true; });
   }
 
   static Value number(OpBuilder &builder, Location loc, double value) {

@@ -34,9 +34,10 @@ Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
     inputs.push_back({"", file});
   for (const ParamGroup &group : options.import.paramGroups)
     inputs.push_back({"--param-groups", group.file});
-  std::vector<NamedPath> outputs = {
-      written("-o", options.output == "-" ? "" : options.output, options.stopAfter == Phase::emit ? "a plan" : ""),
-      written("--memory-html", options.memoryHtml, ""), written("--emit-trace", options.emitTrace, "")};
+  const FileKind becomes = options.stopAfter == Phase::emit ? FileKind::plan : FileKind::unknown;
+  std::vector<NamedPath> outputs = {written("-o", options.output == "-" ? "" : options.output, becomes),
+                                    written("--memory-html", options.memoryHtml, FileKind::unknown),
+                                    written("--emit-trace", options.emitTrace, FileKind::unknown)};
   outputs.push_back({"--dump-phases-to", options.dumpPhasesTo, /*isShared=*/true});
   for (const Stage &stage : kStages)
     if (!options.dumpPhasesTo.empty())

@@ -1,6 +1,7 @@
 """Errors with the exit codes of the two programs (docs/cli.md)."""
 import importlib
 import os
+import signal
 
 OTHER, USAGE, BAD_INPUT, UNSUPPORTED, OVER_BUDGET, IO, MISMATCH, INTERNAL, PREEMPTED = 1, 2, 3, 4, 5, 6, 10, 70, 75
 PACKAGE = os.path.dirname(__file__) + os.sep  # all rooms of it lie below
@@ -27,6 +28,11 @@ def is_own(file):
     """Is a file of Python's a person's, no library's and none of this package?"""
     libraries = "site-packages", "dist-packages", os.path.dirname(os.__file__) + os.sep, PACKAGE
     return os.path.isfile(file) and not any(part in file for part in libraries)
+
+
+def of_signal(number):
+    """"killed (signal 9)"."""
+    return f"{(signal.strsignal(number) or 'unknown').lower()} (signal {number})"
 
 
 def wants_memory(problem):

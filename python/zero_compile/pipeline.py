@@ -189,5 +189,5 @@ def visible(command):
     if code == PREEMPTED:
         raise ZeroError(code, "stopped, and saved", where=programs.shown(words), help="the same command with --resume goes on")
     if code:
-        raise ZeroError(code if code > 0 else 1, "see above", where=programs.shown(words))
+        raise programs.failure(words, code, "see above" if code > 0 else "")
     return output.splitlines()[-1]

@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
-from .errors import OTHER, USAGE, ZeroError
+from .errors import USAGE, ZeroError, of_signal
+
+SAME_REQUEST = 0.5  # seconds: a process group and whoever passes on what it was told tell twice
 
 
 def find(program):
@@ -73,7 +76,13 @@ def attended(command):
     """(stdout, exit code) of a program that goes on for long and whose stderr a person sees. It has a session of its own: a terminal's
     Ctrl-C comes here, and is passed on once, as are requests to end; then its end is waited for."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", start_new_session=True)
-    pass_on = lambda number, _: process.send_signal(number)
+    told = {}
+
+    def pass_on(number, _):
+        if time.monotonic() - told.get(number, -math.inf) > SAME_REQUEST:
+            told[number] = time.monotonic()
+            process.send_signal(number)
+
     if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
         return process.communicate()[0], process.returncode
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -85,10 +94,12 @@ def attended(command):
 
 
 def failure(command, code, stderr):
-    text = stderr.strip() or f"{os.path.basename(command[0])} ended with code {code}"
+    """The error of a program that ended with this code, or was ended by the signal of this number, negative (docs/cli.md)."""
+    name = os.path.basename(command[0])
+    text = stderr.strip() or (f"{name} ended with code {code}" if code > 0 else f"{name} was ended: {of_signal(-code)}")
     if begin := re.search(r"^error(\[Z\d+\])?: ", text, re.M):  # after notes and warnings
         text = text[begin.start():]
-    return ZeroError(code if code > 0 else OTHER, text[len("error: "):] if text.startswith("error: ") else text, where=shown(command))
+    return ZeroError(code if code > 0 else 128 - code, text[len("error: "):] if text.startswith("error: ") else text, where=shown(command))
 
 
 def in_notebook():

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import traceback
 
-from .errors import OVER_BUDGET, ZeroError, is_own
+from .errors import OVER_BUDGET, ZeroError, is_own, of_signal
 
 PASSED_ON = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 FAULTS = signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS
@@ -136,7 +136,7 @@ def failure(status, stage, place, for_memory):
     if os.WIFEXITED(status):
         return ZeroError(code or os.WEXITSTATUS(status), f"{what} ended the process, with code {os.WEXITSTATUS(status)}", where=place, help=help)
     number = os.WTERMSIG(status)
-    how = f"{(signal.strsignal(number) or 'unknown').lower()} (signal {number})"
+    how = of_signal(number)
     if number == signal.SIGKILL and for_memory:
         return ZeroError(OVER_BUDGET, f"out of memory: the system killed the process while it was at this: {what}",
                          help="an export holds a few copies of the model, and its comparison with torch (--no-check is without) a few more")

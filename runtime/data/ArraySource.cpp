@@ -41,16 +41,27 @@ private:
   std::shared_ptr<io::File> file;
 };
 
+/// What to do with such a file, which was given for arrays.
+std::string insteadOfArrays(FileKind kind, const std::string &path) {
+  switch (kind) {
+  case FileKind::npy:
+    return "--data takes the folder, with an INPUT.npy for each graph input";
+  case FileKind::tokens:
+    return "--tokens " + path;
+  case FileKind::plan:
+    return "the plan stands alone: zero-run " + path + " --data FILE";
+  default:
+    return "--data takes FILE.safetensors, or a folder of INPUT.npy";
+  }
+}
+
 /// Another file was taken for data.
 Error otherKind(const std::string &path, Error error) {
-  std::string kind = io::kindOf(path);
-  if (kind.empty() || kind == "a safetensors file")
+  const FileKind kind = io::kindOf(path);
+  if (kind == FileKind::unknown || kind == FileKind::safetensors)
     return error;
-  error = makeError(Code::badInput, 890, "\"" + path + "\" is " + kind + ", not data", "--data");
-  error.help = kind == "a .npy array"       ? "--data takes the folder, with an INPUT.npy for each graph input"
-               : kind == "a file of tokens" ? "--tokens " + path
-               : kind == "a plan"           ? "the plan stands alone: zero-run " + path + " --data FILE"
-                                            : "--data takes FILE.safetensors, or a folder of INPUT.npy";
+  error = makeError(Code::badInput, 890, "\"" + path + "\" is " + describe(kind) + ", not data", "--data");
+  error.help = insteadOfArrays(kind, path);
   return error;
 }
 
@@ -96,7 +107,9 @@ Result<Array> Collection::get(const std::string &name) const {
     const io::SafetensorsEntry *entry = table->find(name);
     return Array{file, entry->offset, entry->type, std::nullopt};
   }
-  auto opened = io::File::openBeneath(path, name + ".npy");
+  // The name is one of the folder's own (names), so that no graph leads elsewhere; where a link leads is the user's
+  // matter.
+  auto opened = io::File::open(path + "/" + name + ".npy");
   if (!opened)
     return opened.error();
   auto npy = io::NpyFile::read(std::move(*opened));

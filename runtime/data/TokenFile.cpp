@@ -108,9 +108,9 @@ const RawType *likelyType(const io::File &file, int64_t vocabulary) {
 Error unknownKind(const io::File &file, const TokenFileOptions &options) {
   const std::string &path = file.path();
   const char *bytes = "--byte-level reads any file as bytes; zero tokens makes tokens of text";
-  std::string kind = io::kindOf(file);
-  if (!kind.empty())
-    return makeError(Code::usage, 881, "\"" + path + "\" is " + kind + ", not a file of tokens", "--tokens", bytes);
+  if (const FileKind kind = io::kindOf(file); kind != FileKind::unknown)
+    return makeError(Code::usage, 881, "\"" + path + "\" is " + describe(kind) + ", not a file of tokens", "--tokens",
+                     bytes);
   bool isBin = std::filesystem::path(path).extension() == ".bin";
   if (!isBin)
     return makeError(Code::usage, 893, "\"" + path + "\" has neither llm.c's header nor that of .npy", "--tokens",
@@ -160,7 +160,7 @@ Result<Integers> openTokenFile(const std::string &path, const TokenFileOptions &
     return allOf(std::move(*file), 0, 1, false);
   const RawType *raw = rawType(options.type);
   const LlmC *format = llmC(*file);
-  if (format || io::isNpy(*file)) {
+  if (format || io::kindOf(*file) == FileKind::npy) {
     auto found = format ? openLlmC(std::move(*file), *format) : openNpy(std::move(*file));
     if (found && raw && (raw->width != found->width || raw->isSigned != found->isSigned))
       return otherType(path, *found, options.type);

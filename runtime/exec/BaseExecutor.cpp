@@ -32,12 +32,14 @@ std::string BaseExecutor::nameOf(uint32_t section, uint32_t index) const {
   return "computing " + text(step.kernel()) + " of node " + text(step.node());
 }
 
-double BaseExecutor::loss() const {
+std::optional<double> BaseExecutor::loss() const {
   if (plan().forward_only())
-    return std::numeric_limits<double>::quiet_NaN();
+    return std::nullopt;
   const auto *sums = static_cast<const double *>(metric(plan().metrics().loss_slice()));
   double terms = static_cast<double>(prepared.mesh.dataDegree()) * plan().accumulation();
-  return sums[0] / (plan().metrics().weighted() ? sums[1] : terms);
+  if (!plan().metrics().weighted())
+    return sums[0] / terms;
+  return sums[1] == 0 ? std::nullopt : std::optional(sums[0] / sums[1]);
 }
 
 std::optional<double> BaseExecutor::gradNorm() const {

@@ -46,7 +46,7 @@ public:
   std::shared_ptr<TierMemory> memory() const override { return prepared.shared; }
   const planpb::Plan &plan() const override { return prepared.plan; }
   int rank() const override { return communicator.rank(); }
-  double loss() const override;
+  std::optional<double> loss() const override;
   std::optional<double> gradNorm() const override;
   std::vector<ArenaUse> arenas() const override { return prepared.memory.uses(); }
   Traffic traffic() const override;

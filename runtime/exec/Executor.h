@@ -115,8 +115,9 @@ public:
   virtual int rank() const = 0;
 
   /// Mean loss of the last step: the loss slice / (data-parallel degree * accumulation), or over the
-  /// weights where the plan has weighted losses. NaN of a forward-only plan.
-  virtual double loss() const = 0;
+  /// weights where the plan has weighted losses. None where these are 0, so that no label counts; of a forward-only
+  /// plan.
+  virtual std::optional<double> loss() const = 0;
   /// Global gradient norm before clipping of the last step, where the plan computes it.
   virtual std::optional<double> gradNorm() const = 0;
 

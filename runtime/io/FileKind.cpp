@@ -4,7 +4,8 @@
 #include <cstring>
 #include <filesystem>
 
-namespace zc::io {
+namespace zc {
+namespace io {
 
 namespace {
 
@@ -46,40 +47,61 @@ constexpr char kNpy[] = "\x93NUMPY";
 
 } // namespace
 
-bool isNpy(const File &file) { return Head(file).beginsWith(kNpy); }
-
-bool isPlan(const std::string &path) {
-  auto file = File::open(path);
-  return file && Head(*file).beginsWith(kPlan);
-}
-
 bool holdsCheckpoint(const std::string &folder) {
   std::error_code failure;
   return std::filesystem::exists(folder + "/" + kManifestFile, failure) &&
          std::filesystem::exists(folder + "/weights.safetensors", failure);
 }
 
-std::string kindOf(const File &file) {
+FileKind kindOf(const File &file) {
   Head head(file);
   if (head.beginsWith(kPlan))
-    return "a plan";
+    return FileKind::plan;
   if (head.beginsWith(kNpy))
-    return "a .npy array";
+    return FileKind::npy;
   if (head.beginsWith("PK\x03\x04") || head.beginsWith("\x80\x02\x8a\x0a"))
-    return "a zip archive, as torch.save and numpy.savez write it";
+    return FileKind::zip;
+  if (head.beginsWith("\x1f\x8b"))
+    return FileKind::gzip;
   if (isSafetensors(head, file.size()))
-    return "a safetensors file";
+    return FileKind::safetensors;
   if (isTokens(head))
-    return "a file of tokens";
-  return isOnnx(head) ? "an ONNX model" : "";
+    return FileKind::tokens;
+  return isOnnx(head) ? FileKind::onnx : FileKind::unknown;
 }
 
-std::string kindOf(const std::string &path) {
+FileKind kindOf(const std::string &path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
-    return "a folder";
+    return FileKind::folder;
   auto file = File::open(path);
-  return file ? kindOf(*file) : std::string();
+  return file ? kindOf(*file) : FileKind::unknown;
 }
 
-} // namespace zc::io
+} // namespace io
+
+std::string describe(FileKind kind) {
+  switch (kind) {
+  case FileKind::unknown:
+    return "a file of no known kind";
+  case FileKind::folder:
+    return "a folder";
+  case FileKind::plan:
+    return "a plan";
+  case FileKind::onnx:
+    return "an ONNX model";
+  case FileKind::safetensors:
+    return "a safetensors file";
+  case FileKind::npy:
+    return "a .npy array";
+  case FileKind::zip:
+    return "a zip archive, as torch.save and numpy.savez write it";
+  case FileKind::gzip:
+    return "gzip-compressed";
+  case FileKind::tokens:
+    return "a file of tokens";
+  }
+  return "a file of no known kind";
+}
+
+} // namespace zc

@@ -7,20 +7,24 @@
 
 #include "runtime/io/File.h"
 
-namespace zc::io {
+namespace zc {
+
+enum class FileKind { unknown, folder, plan, onnx, safetensors, npy, zip, gzip, tokens };
+
+/// "a plan", "an ONNX model", "a zip archive, as torch.save and numpy.savez write it", ...: as a message says it.
+std::string describe(FileKind kind);
+
+namespace io {
+
+FileKind kindOf(const File &file);
+/// Unknown of a path that cannot be read, too.
+FileKind kindOf(const std::string &path);
 
 /// What makes a folder a checkpoint.
 constexpr const char *kManifestFile = "manifest.json";
 
-/// "a plan", "an ONNX model", "a safetensors file", "a zip archive, as torch.save and numpy.savez write it", ...; empty
-/// where nothing is known.
-std::string kindOf(const File &file);
-/// The same of a path; "a folder" of one. Empty where it cannot be read, too.
-std::string kindOf(const std::string &path);
-/// What zero-compile wrote.
-bool isPlan(const std::string &path);
 /// A folder that a run saved.
 bool holdsCheckpoint(const std::string &folder);
-bool isNpy(const File &file);
 
-} // namespace zc::io
+} // namespace io
+} // namespace zc

@@ -71,13 +71,14 @@ Status checkReplaced(const NamedPath &output) {
   std::error_code failure;
   if (!output.kind || !fs::is_regular_file(output.path, failure))
     return {};
-  const std::string kind = io::kindOf(output.path), folder = io::folderOf(output.path);
+  const FileKind kind = io::kindOf(output.path);
+  const std::string folder = io::folderOf(output.path);
   if (io::holdsCheckpoint(folder))
     return makeError(Code::usage, 844, nameOf(output) + " would replace a file of the checkpoint \"" + folder + "\"",
                      output.path, "give another name for the output; nothing was touched");
-  if (!kind.empty() && kind != *output.kind)
-    return makeError(Code::usage, 840, nameOf(output) + " is " + kind + ", and would be replaced", output.path,
-                     "give another name for the output, or remove the file first; nothing was touched");
+  if (kind != FileKind::unknown && kind != *output.kind)
+    return makeError(Code::usage, 840, nameOf(output) + " is " + describe(kind) + ", and would be replaced",
+                     output.path, "give another name for the output, or remove the file first; nothing was touched");
   return {};
 }
 

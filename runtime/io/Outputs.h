@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/Status.h"
+#include "runtime/io/FileKind.h"
 
 #include <optional>
 #include <string>
@@ -16,13 +17,13 @@ struct NamedPath {
   std::string path; ///< empty: none was given
   /// Of an output: a folder that files are written into beside what is there, so that it stands for itself alone.
   bool isShared = false;
-  /// Of an output that one flag names: what it will be, as kindOf says it, "" where that knows none.
-  std::optional<std::string> kind = std::nullopt;
+  /// Of an output that one flag names: what it will be; text is of no kind that kindOf knows.
+  std::optional<FileKind> kind = std::nullopt;
 };
 
 /// An output that is written as a file of such a kind.
-inline NamedPath written(std::string flag, std::string path, std::string kind) {
-  return {std::move(flag), std::move(path), /*isShared=*/false, std::move(kind)};
+inline NamedPath written(std::string flag, std::string path, FileKind kind) {
+  return {std::move(flag), std::move(path), /*isShared=*/false, kind};
 }
 
 /// Refuses outputs that are an input or another output, told by device and inode, so that links, hard links and ways

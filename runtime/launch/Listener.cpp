@@ -59,7 +59,8 @@ bool listen(int pipe, Listener &listener, double seconds) {
     const bool isTimed = ends || !listener.allStarted();
     int wait = -1;
     if (isTimed)
-      wait = int(std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count());
+      wait = int(std::min<int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now()).count(),
+                                   1 << 30));
     if (isTimed && wait <= 0)
       return false;
     pollfd poll = {pipe, POLLIN, 0};

@@ -50,6 +50,8 @@ volatile sig_atomic_t last = 0;     ///< of them
 
 void passOn(int number) {
   int saved = errno;
+  if (number != SIGUSR1 && number != SIGHUP && isSameRequest())
+    return;
   const bool isRepeated = number == SIGHUP && (hungUp != 0 || asked > 0);
   const bool isSecond = number != SIGUSR1 && number != SIGHUP && asked > 0;
   // mpirun passes USR1 on to the ranks, which then save and end; TERM would make it kill them after a second. To ranks

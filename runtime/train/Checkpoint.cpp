@@ -415,7 +415,7 @@ Result<SaveOutcome> saveCheckpoint(RankExecutor &executor, Communicator &communi
     return saved.error();
   if (leads && *saved) {
     folder.trust(folder.name() + "/" + name);
-    own = keep > 0 ? folder.prune(keep) : Status::success();
+    own = keep > 0 ? folder.prune(keep, name) : Status::success();
   }
   return SaveOutcome{*saved, std::move(own)};
 }

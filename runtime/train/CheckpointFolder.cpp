@@ -261,14 +261,15 @@ Status CheckpointFolder::putInPlace(const std::string &name) {
   return Status::success();
 }
 
-Status CheckpointFolder::prune(int64_t keep) {
+Status CheckpointFolder::prune(int64_t keep, const std::string &saved) {
   auto steps = listSteps(out);
   if (!steps)
     return steps.error();
   int64_t whole = 0;
   for (const std::string &folder : *steps) {
     if (whole >= keep) {
-      ZC_RETURN_IF_ERROR(remove(io::fileNameOf(folder)));
+      if (io::fileNameOf(folder) != saved)
+        ZC_RETURN_IF_ERROR(remove(io::fileNameOf(folder)));
       continue;
     }
     if (!trusted.count(folder)) {

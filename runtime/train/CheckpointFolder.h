@@ -50,9 +50,10 @@ public:
   /// `name`.tmp, whole and on disk, becomes `name`; what was there is removed, if it can be. Errors: io; then `name` is
   /// what it was, or the new one.
   Status putInPlace(const std::string &name);
-  /// Removes step-K folders that are older than the newest `keep` which verify. Errors: io, corrupt (a whole one could
-  /// not be told from a damaged one).
-  Status prune(int64_t keep);
+  /// Removes step-K folders that are older than the newest `keep` which verify, but not `saved`, the one just written,
+  /// which is older than one that a run which goes on has passed over. Errors: io, corrupt (a whole one could not be
+  /// told from a damaged one).
+  Status prune(int64_t keep, const std::string &saved);
   /// Sets aside every checkpoint after `step`. Errors: io.
   Status abandonAfter(int64_t step);
   /// All checkpoints, whole or not, and what is beside them, in the order in which clear() removes them. Errors: io;

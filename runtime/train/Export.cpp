@@ -5,6 +5,7 @@
 #include "runtime/io/OutputFile.h"
 #include "runtime/train/Convert.h"
 #include "runtime/train/ExternalNames.h"
+#include "runtime/train/ModelNames.h"
 #include "runtime/train/Weights.h"
 
 #include <algorithm>
@@ -101,9 +102,15 @@ static Result<io::OutputFile> renamedCopy(const Manifest &manifest, const io::Sa
   return out;
 }
 
-/// Names of the external files that hold parameters.
-static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, const std::string &model) {
+/// Names of the external files: those that hold parameters, and those of other initializers of `file`, the model that
+/// is called `model`: tables, say, or what no node reads.
+static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, const std::string &model,
+                                                      const io::File &file) {
   std::vector<std::string> names;
+  auto add = [&](const std::string &name) {
+    if (!name.empty() && name != model && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
   for (const Manifest::Parameter &parameter : manifest.parameters) {
     if (isChanged(parameter) && parameter.file.empty())
       return makeError(Code::unsupported, 922,
@@ -119,10 +126,11 @@ static Result<std::vector<std::string>> externalFiles(const Manifest &manifest, 
                        "parameter \"" + parameter.name + "\" was tied or untied when compiling: the model's own " +
                            "initializers cannot hold it",
                        "", "export with --safetensors");
-    if (!parameter.file.empty() && parameter.file != model &&
-        std::find(names.begin(), names.end(), parameter.file) == names.end())
-      names.push_back(parameter.file);
+    add(parameter.file);
   }
+  if (auto inGraph = readModelNames(file)) // of a model without initializers nothing more is known
+    for (const auto &[initializer, bytes] : inGraph->initializers)
+      add(bytes.file);
   return names;
 }
 
@@ -142,14 +150,14 @@ Status exportOnnx(const OpenCheckpoint &checkpoint, const std::string &path, con
   const auto &[manifest, weights] = checkpoint;
   const std::string original = model.empty() ? manifest.modelPath : model;
   const std::string inner = io::fileNameOf(manifest.modelPath), from = io::folderOf(original), to = io::folderOf(path);
-  auto files = externalFiles(manifest, inner);
-  if (!files)
-    return files.error();
   auto file = openModel(original, manifest.modelBytes, manifest.modelHash);
   if (!file)
     return file.error();
+  auto files = externalFiles(manifest, inner, *file);
+  if (!files)
+    return files.error();
   const std::map<std::string, std::string> names = namesBeside(path, from, *files);
-  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {written("--onnx", path, "an ONNX model")};
+  std::vector<NamedPath> inputs = filesOf(manifest), outputs = {written("--onnx", path, FileKind::onnx)};
   inputs.push_back({"model", original});
   for (const auto &[name, target] : names) {
     inputs.push_back({"model", from + "/" + name});

@@ -176,7 +176,7 @@ Status exportSafetensors(OpenCheckpoint checkpoint, const std::string &path, con
   const std::string original = model.empty() ? manifest.modelPath : model;
   std::vector<NamedPath> inputs = filesOf(manifest);
   inputs.push_back({"model", original});
-  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {written("--safetensors", path, "a safetensors file")}));
+  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {written("--safetensors", path, FileKind::safetensors)}));
   std::optional<ModelNames> names;
   auto file = openModel(original, manifest.modelBytes, manifest.modelHash);
   auto read = file ? readModelNames(*file) : Result<ModelNames>(file.error());

@@ -25,6 +25,8 @@ Status LossScale::restore(const LossScaleState &state, int64_t step) {
                      "the checkpoint's loss scale is none that step " + std::to_string(step) +
                          " of this plan can have");
   now = state;
+  if (isFixed()) // however another plan may have scaled
+    now.scale = rule.initial();
   return Status::success();
 }
 

@@ -14,7 +14,7 @@ namespace zc::train {
 using Json = nlohmann::json;
 
 static constexpr int64_t kFormat = 3;
-static constexpr int64_t kMaxManifest = 256 << 20;
+static constexpr int64_t kMaxManifest = int64_t(4) << 30; // 40 TB of state in pieces
 
 std::string fileOf(State state) { return std::string(nameOf(state)) + ".safetensors"; }
 std::string ownFileOf(int64_t rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }

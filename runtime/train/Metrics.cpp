@@ -92,7 +92,8 @@ Status MetricsFile::open(const std::string &path, int64_t lastStep, bool complet
   if (size_t last = kept.rfind("{\"step\":" + std::to_string(lastStep) + ","); completes && last != std::string::npos) {
     begun = kept.substr(last, kept.size() - last - 2);                  // without "}\n"
     begun.resize(std::min(begun.size(), begun.find(",\"val_loss\":"))); // of an evaluation on other data
-    kept.resize(last);
+    kept = kept.substr(0, last) + begun + "}\n"; // which stays what it is where the run ends before the evaluation
+    begunAt = int64_t(last);
   }
   ZC_RETURN_IF_ERROR(io::replaceFile(path, kept));
   this->path = path;
@@ -125,7 +126,10 @@ void MetricsFile::append(const StepRecord &record) {
   std::array<char, 512> buffer;
   if (!begun.empty()) {
     int length = record.eval ? writeEval(*record.eval, buffer.data(), buffer.size()) : 0;
-    write(begun + std::string(buffer.data(), size_t(length)) + "}\n");
+    if (::ftruncate(fd.get(), begunAt) != 0)
+      errnum = errno;
+    else
+      write(begun + std::string(buffer.data(), size_t(length)) + "}\n");
     begun.clear();
     return;
   }

@@ -79,7 +79,8 @@ private:
   void write(std::string_view line);
 
   std::string path;
-  std::string begun; ///< a line that lacks its evaluation
+  std::string begun;   ///< the last line, which lacks its evaluation, without its end
+  int64_t begunAt = 0; ///< where it stands
   Descriptor fd;
   int errnum = 0;
 };

@@ -93,7 +93,8 @@ Status Run::makeSchedule() {
   double epochs = options.epochs > 0 ? options.epochs : 1;
   int64_t done = resumed ? resumed->step : 0;
   double left = epochs * double(source->samples()) - double(positionAfter(done));
-  double steps = double(done) + std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep));
+  // 1.1 times 100 is more than 110 by rounding alone.
+  double steps = double(done) + std::ceil(std::max(left, 0.0) / double(summary.samplesPerStep) * (1 - 1e-12));
   if (options.steps > 0)
     steps = options.epochs > 0 ? std::min(double(options.steps), steps) : double(options.steps);
   if (steps * double(summary.samplesPerStep) > 0x1p60)
@@ -248,10 +249,12 @@ Status Run::settleResumed() {
 
 Status Run::remakeFolder() {
   auto again = RunFolder::open(folder.name());
-  if (!again) {
-    Error error = again.error();
+  Status free = again ? checkFresh(folder.name()) : again.status(); // of a run that began and ended there meanwhile
+  if (!free.ok()) {
+    Error error = free.error();
     error.code = Code::io;
     error.note = "\"" + folder.name() + "\" was removed while the run went on, and cannot be made again";
+    error.help.clear();
     return error;
   }
   folder = std::move(*again);

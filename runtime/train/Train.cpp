@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <malloc.h>
 #include <unistd.h>
@@ -46,7 +47,7 @@ private:
   void tell();
   bool isToEndEarly() const { return run.options.earlyStop > 0 && evaluations.since >= run.options.earlyStop; }
   /// Whether the step's numbers are finite, and what is done where they are not.
-  void judge(int64_t step);
+  void judge(int64_t step, bool hasLoss);
   /// Whether any process was told to stop, the same on all ranks, and who is late; called by the executor between the
   /// step's collectives.
   Status pulse();
@@ -59,8 +60,8 @@ private:
   Status preempt();
   /// To the system: what the process's allocator keeps of memory that is free, which is no part of the plan.
   void giveBack();
-  /// Where the run goes on without it, a save that fails is told of.
-  Status save(const std::string &name, int64_t step, bool goesOn);
+  /// Where the run goes on without it, a save that fails is told of. Sets `isSaved` on all ranks, if there is one.
+  Status save(const std::string &name, int64_t step, bool goesOn, bool *isSaved = nullptr);
   Status finish();
 
   Run &run;
@@ -69,8 +70,8 @@ private:
   std::unique_ptr<RankExecutor> executor;
   std::optional<Validator> validator; // after the executor, whose memory it uses
   StepRecord record;
-  EvalHistory evaluations;
-  bool isBest = false; ///< the last of them, and not saved yet
+  EvalHistory evaluations, evaluationsBefore; ///< and as they were before the last one
+  bool isBest = false;                        ///< the last one, and not saved yet
   LossScale lossScale;
   std::optional<Error> numeric; ///< why training cannot go on
   Traffic counted;              ///< what the report has been told of, or shall not be
@@ -79,7 +80,9 @@ private:
   double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
   int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
-  bool ended = false;              ///< before the last step, and there is nothing left to save
+  bool hasNoLoss = false;          ///< a step had none, since no label of it counts
+  bool toldOfNoLoss = false;
+  bool ended = false; ///< before the last step, and there is nothing left to save
   Straggler straggler;
 };
 
@@ -135,6 +138,12 @@ Status Rank::begin(bool &ready) {
     return Status::success();
   // A rule that was changed may not know the scale; then it begins as it says.
   Status restored = lossScale.restore(resumed.lossScale.value_or(LossScaleState{0}), resumed.step);
+  if (leads() && resumed.lossScale && lossScale.state().scale != resumed.lossScale->scale) {
+    char text[120];
+    std::snprintf(text, sizeof text, "the loss is scaled by %.9g, as the plan says, no longer by %.9g",
+                  lossScale.state().scale, resumed.lossScale->scale);
+    run.observer.note(text);
+  }
   return run.samePlan() ? restored : Status::success();
 }
 
@@ -181,12 +190,13 @@ Status Rank::step(int64_t step) {
   ZC_RETURN_IF_ERROR(executor->runStep(context));
   record.seconds = now() - begin;
   record.step = step;
-  record.loss = executor->loss();
+  const std::optional<double> loss = executor->loss();
+  record.loss = loss.value_or(NAN);
   record.gradNorm = executor->gradNorm();
   record.lr = context.learningRate;
   record.samples = run.summary.samplesPerStep;
   record.eval.reset();
-  judge(step);
+  judge(step, loss.has_value());
   const uint64_t taken = run.control.allocations ? run.control.allocations() - allocated : 0;
   warn(); // which takes memory
   if (!leads())
@@ -203,6 +213,9 @@ Status Rank::step(int64_t step) {
 void Rank::warn() {
   if (const char *late = straggler.take())
     run.observer.warning(late);
+  if (leads() && hasNoLoss && !std::exchange(toldOfNoLoss, true))
+    run.observer.warning("no label counts in step " + std::to_string(current) +
+                         ": it has no loss, and no gradients (of later steps it is not said again)");
   if (!run.isFirst(communicator))
     return;
   if (std::string excess = run.memory.look(); !excess.empty())
@@ -229,6 +242,7 @@ Status Rank::validate(int64_t step) {
     return Status::success();
   }
   record.eval = **found;
+  evaluationsBefore = evaluations;
   isBest = evaluations.add(step, record.eval->loss);
   if (leads() && !std::isfinite(record.eval->loss))
     run.observer.warning("after step " + std::to_string(step) + " the loss of the evaluation is not finite");
@@ -236,11 +250,18 @@ Status Rank::validate(int64_t step) {
 }
 
 Status Rank::keepBest() {
-  bool isDue = std::exchange(isBest, false) && run.options.keepBest;
-  return isDue ? save("best", current, run.options.outlivesFailedSave) : Status::success();
+  if (!std::exchange(isBest, false) || !run.options.keepBest)
+    return Status::success();
+  bool isSaved = false;
+  ZC_RETURN_IF_ERROR(save("best", current, run.options.outlivesFailedSave, &isSaved));
+  if (!isSaved) { // the next that is lower than what "best" holds is to be saved
+    evaluations.best = evaluationsBefore.best;
+    evaluations.bestStep = evaluationsBefore.bestStep;
+  }
+  return Status::success();
 }
 
-void Rank::judge(int64_t step) {
+void Rank::judge(int64_t step, bool hasLoss) {
   bool isFinite = !record.gradNorm || !std::isnan(*record.gradNorm);
   record.skipped = run.plan.has_loss_scale() && !isFinite;
   if (run.plan.has_loss_scale())
@@ -252,7 +273,8 @@ void Rank::judge(int64_t step) {
     return;
   }
   lossScale.advance(step);
-  if (!isFinite || !std::isfinite(record.loss))
+  hasNoLoss |= !hasLoss;
+  if (!isFinite || (hasLoss && !std::isfinite(record.loss)))
     numeric = makeError(Code::numeric, 941,
                         std::string(std::isfinite(record.loss) ? "the gradients are" : "the loss is") +
                             " not finite at step " + std::to_string(step),
@@ -262,6 +284,8 @@ void Rank::judge(int64_t step) {
                             : "lower --lr, or clip gradients with zero-compile --clip-grad-norm");
   if (!numeric)
     return;
+  if (std::isnan(record.loss) && run.batch.labels() && !run.plan.metrics().weighted())
+    numeric->help += "; where a batch has no label that counts, zero-compile --loss-mean global";
   if (Result<std::string> place = run.source->notFinite(step - 1); place && !place->empty()) {
     numeric->note = *place;
     numeric->help = "mend the data, or leave such samples out";
@@ -372,7 +396,7 @@ Status Rank::loop() {
   return Status::success();
 }
 
-Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
+Status Rank::save(const std::string &name, int64_t step, bool goesOn, bool *isSaved) {
   ZC_RETURN_IF_ERROR(drain());
   ZC_RETURN_IF_ERROR(communicator.barrier()); // what saving takes and allocates is no part of anybody's step
   giveBack();
@@ -390,6 +414,8 @@ Status Rank::save(const std::string &name, int64_t step, bool goesOn) {
   auto outcome = saveCheckpoint(*executor, communicator, std::move(manifest), run.checkpoints, name, run.options.keep);
   if (!outcome)
     return outcome.error();
+  if (isSaved)
+    *isSaved = outcome->saved;
   if (leads() && outcome->saved)
     run.observer.note("saved \"" + run.summary.out + "/" + name + "\"");
   if (isGone && outcome->saved) // whoever removed it may not want the run to go on
@@ -441,6 +467,8 @@ void profile(Run &run) {
   if (run.ranks.firstRank() != 0)
     return;
   run.report.profile = profile.text();
+  if (run.folder.isGone())
+    return;
   if (Status written = profile.writePage(run.summary.out + "/" + kProfilePage); !written.ok())
     run.observer.warning("the profile's page is missing: " + written.error().message);
 }
@@ -458,7 +486,10 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
     observer.warning(excess);
   if (run.ending && !run.ownsFolder) // what is in it is of an earlier run, or of none
     return *run.ending;
-  if (run.metrics.isGone()) {
+  const bool isGone = run.folder.isGone(); // another run may lie there by now
+  if (isGone) {
+    observer.warning("\"" + run.summary.out + "\" was removed while the run went on: its metrics went with it");
+  } else if (run.metrics.isGone()) {
     Status put = run.metrics.putBack();
     observer.warning(std::string(kMetricsFile) +
                      " was removed while the run went on: " + (put.ok() ? "it is there again" : put.error().message));
@@ -466,7 +497,7 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
   if (run.metrics.failure() != 0)
     observer.warning(std::string(kMetricsFile) + " is incomplete: " + std::strerror(run.metrics.failure()));
   const std::string trace = run.summary.out + "/" + traceFile(ranks.firstRank());
-  if (Status written = run.recording.writeTrace(plan, options, trace); !written.ok())
+  if (Status written = isGone ? Status::success() : run.recording.writeTrace(plan, options, trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
   run.watchdog.stop();
   if (options.profile && options.profile.last >= run.summary.firstStep)

@@ -23,7 +23,7 @@ PRECISIONS = ("fp32", "bf16")
 WARM_UP, TIMED = 1, 3  # steps of a round
 SAME_LOSS = {"fp32": 1e-4, "bf16": 1e-2}  # of torch's; autocast rounds elsewhere than bf16 parameters do
 # After the first update, where a model amplifies rounding: torch's own ways differ by 1e-3 in MobileNet-v2's third step, its fp32 and
-# fp64 by 6e-4 in Mamba's second one (the norm of whose gradient is 4216).
+# fp64 by 6e-4 in Mamba's second one (the norm of whose gradient is 4216). Of Mamba in bf16 torch compiled has a first loss of 14.52, eager 14.86, fp32 15.01.
 AMPLIFIED, AMPLIFYING = {"fp32": 1e-2, "bf16": 5e-2}, ("resnet-50", "mobilenet-v2", "mamba-130m")
 OF_PRODUCTS = {"gpt2-124m", "bert-base", "vit-base", "llama-110m"}, 1.12  # in fp32: the most of their matrix products alone
 PATIENCE = 600  # seconds for a peer's first steps, compiling included
@@ -125,13 +125,13 @@ def apart(mine, other):
 
 def compare(model, precision, losses):
     """The largest relative difference of our losses from a peer's of the same step; raises where one is too large. Models that amplify
-    rounding may be as far from torch after the first update as twice what torch, eager and compiled, is from itself."""
+    rounding may be as far from torch as twice what torch, eager and compiled, is from itself, and after the first update as AMPLIFIED says."""
     mine = losses.pop("zero-run")  # round by round anew, while peers go on
     peers = {name: other for name, other in losses.items() if other}
     allowed = [SAME_LOSS[precision]] * (1 + WARM_UP + TIMED)
     if model in AMPLIFYING:
-        selves = [max(step) for step in zip(*(apart(a, b) for a in peers.values() for b in peers.values()))]
-        allowed[1:] = [max(AMPLIFIED[precision], 2 * step) for step in selves[1:len(allowed)]]
+        selves = [max(step) for step in zip(*(apart(a, b) for a in peers.values() for b in peers.values()))][:len(allowed)]
+        allowed = [max(AMPLIFIED[precision] if at else SAME_LOSS[precision], 2 * step) for at, step in enumerate(selves)]
     differences = {name: apart(mine, other) for name, other in peers.items()}
     for name, each in differences.items():
         if not all(d <= limit for d, limit in zip(each, allowed)):

@@ -287,7 +287,18 @@ def unreachable():
 
 if not suite.args.quick:
     suite.args.jobs = 1  # times are measured
+def one_rank():
+    """One host with one rank is a job as well: it has started, whoever computes, and outlives the time that starting may take."""
+    single, folder = suite.compile(model / f"{suite.exports('gpt2')[0]}.onnx", suite.dir / "one.plan"), out("one")
+    arguments = [single, *flags(folder, "--init-timeout", 3, steps=3)[1:]]
+    suite.launch(1, 1, *arguments, fault="step.begin@step=2:delay=5s")
+    check(len((folder / "metrics.jsonl").read_text().splitlines()) == 3, "not all steps")
+    suite.launch(1, 1, *arguments, "--overwrite", "--comm", "inproc", code=2).says("--hosts starts a process for each rank")
+    suite.launch(1, 1, single, *flags(folder, "--overwrite", "--init-timeout", "1e9", steps=1)[1:])
+
+
 suite.run([
+    ("one rank", one_rank),
     ("F1 killed between collectives", lambda: killed("killed-begin", "step.begin@rank=2,step=5:SIGKILL", 5, 7, 9)),
     ("F1 under mpirun", killed_under_mpirun),
     ("F1 a host cut off, noticed there first", lambda: cut_off(0)),

@@ -43,9 +43,9 @@ def step(name, nodes, w, gradient, *flags, shape=None, outputs=("loss",), inputs
         same_numbers(name + ", the loss", [metrics[0]["loss"]], [loss])
 
 
-def traced(call, *arguments):
+def traced(call, *arguments, **attributes):
     """A node beside which torch.export says what it was."""
-    return node(*arguments) + data(9, data(1, "pkg.torch.onnx.fx_node") + data(2, f"%y : [num_users=1] = call_function[target=torch.ops.aten.{call}](args = ())"))
+    return node(*arguments, **attributes) + data(9, data(1, "pkg.torch.onnx.fx_node") + data(2, f"%y : [num_users=1] = call_function[target=torch.ops.aten.{call}](args = ())"))
 
 
 def second(name, nodes, w, gradient, loss, **kinds):
@@ -124,6 +124,8 @@ cases += [
     ("relu6 at its bounds", lambda: step("relu6 at its bounds", [clip], [0.0, 6.0, 3.0, 7.0, -1.0], [0.0, 0.0, 1.0, 0.0, 0.0], initializers=SIX, loss=15.0)),
     ("relu6 by attributes", lambda: step("relu6 by attributes", [node("Clip", ["h"], ["y"], "/clip", min=0.0, max=6.0)], [0.0, 6.0, 3.0], [0.0, 0.0, 1.0],
                                          opset=10, loss=9.0)),
+    ("hardtanh at its bounds", lambda: step("hardtanh at its bounds", [traced("hardtanh.default", "Clip", ["h", "low", "high"], ["y"], "/clip")],
+                                            [-1.0, 1.0, -1.5, 1.5, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0], initializers=CLIP, loss=0.0)),
     ("hardswish", lambda: step("hardswish", [node("HardSwish", ["h"], ["y"], "/act")], [-3.0, 3.0, 0.0, 2.0], [0.0, 1.0, 0.5, 1.1666667], loss=4.6666667)),
     ("hardsigmoid", lambda: step("hardsigmoid", [node("HardSigmoid", ["h"], ["y"], "/act", alpha=1 / 6)], [-3.0, 3.0, 0.0, 2.0],
                                  [0.0, 0.0, 0.1666667, 0.1666667], loss=2.3333333)),
@@ -139,6 +141,31 @@ cases += [
                                          4.936212)),
     ("the slope of gelu, tanh", lambda: second("the slope of gelu, tanh", [node("Gelu", ["h"], ["out"], "/act", approximate="tanh")], W,
                                                [1.019267, -0.05394529, 3.781142, 0.3068567], 4.943632)),
+]
+# Of equal ones: max(dim) gives all to the one whose index it returns, amax shares.
+EQUAL = [1.0, 2.0, 2.0, -1.0]
+cases += [(name, lambda name=name, nodes=nodes, w=w, g=g: step(name, nodes, w, g, loss=2.0)) for name, nodes, w, g in (
+    ("max along a dimension, traced", [traced("max.dim", "ReduceMax", ["h"], ["y"], "/max", axes=[0], keepdims=0)], EQUAL, [0.0, 1.0, 0.0, 0.0]),
+    ("min along a dimension, traced", [traced("min.dim", "ReduceMin", ["h"], ["m"], "/min", axes=[0]), node("Neg", ["m"], ["y"], "/neg")], [-v for v in EQUAL], [0.0, -1.0, 0.0, 0.0]),
+    ("max along a dimension beside its index", [node("ReduceMax", ["h"], ["m"], "/max", axes=[0], keepdims=0), node("ArgMax", ["h"], ["i"], "/index", axis=0, keepdims=0),
+                                                node("Cast", ["i"], ["at"], "/at", to=1), node("Mul", ["m", "at"], ["y"], "/y")], EQUAL, [0.0, 1.0, 0.0, 0.0]),
+    ("amax", [node("ReduceMax", ["h"], ["y"], "/max", axes=[0], keepdims=0)], EQUAL, [0.0, 0.5, 0.5, 0.0]),
+    ("amax, traced", [traced("amax.default", "ReduceMax", ["h"], ["y"], "/max", axes=[0], keepdims=0)], EQUAL, [0.0, 0.5, 0.5, 0.0]))]
+# torch's std as exporters write it: where all elements are the same its derivative is 0.
+STD = [node("ReduceMean", ["h"], ["mean"], "/mean", axes=[0]), node("Sub", ["h", "mean"], ["d"], "/d"), node("Mul", ["d", "d"], ["square"], "/2"),
+       node("ReduceMean", ["square"], ["v"], "/v", axes=[0], keepdims=0), node("Mul", ["v", "four"], ["sum"], "/sum"),
+       node("Div", ["sum", "three"], ["variance"], "/variance"), node("Sqrt", ["variance"], ["y"], "/std")]
+FOUR = [numbers("four", [4.0], []), numbers("three", [3.0], [])]
+cases += [
+    ("the deviation of what is constant", lambda: step("the deviation of what is constant", STD, [0.5] * 4, [0.0] * 4, initializers=FOUR, loss=0.0)),
+    ("the deviation of other numbers", lambda: step("the deviation of other numbers", STD, W, [0.01692244, -0.3892162, 0.4230611, -0.05076733], initializers=FOUR, loss=1.2311072)),
+    ("a plane that is constant, normalized", lambda: step("a plane that is constant, normalized", [
+        node("MeanVarianceNormalization", ["h"], ["n"], "/n"), node("Mul", ["n", "c"], ["y"], "/y")], [0.5] * 4, [-2.0, -1.0, 0.0, 3.0], shape=[1, 1, 2, 2],
+        initializers=[numbers("c", [1e-9, 2e-9, 3e-9, 6e-9], [1, 1, 2, 2])], loss=0.0)),
+    ("a row of zeros, normalized", lambda: step("a row of zeros, normalized", [node("LpNormalization", ["h"], ["y"], "/n")], [0.0, 0.0, 3.0, 4.0],
+                                                [1.0, 1.0, 0.032, -0.024], shape=[2, 2], loss=1.4)),
+    ("zeros, quantized and back", lambda: step("zeros, quantized and back", [node("DynamicQuantizeLinear", ["h"], ["q", "scale", "zero"], "/q"),
+                                                                              node("DequantizeLinear", ["q", "scale", "zero"], ["y"], "/d")], [0.0] * 4, [1.0] * 4, loss=0.0)),
 ]
 PICKED = [numbers("c", [1.0, -2.0, 3.0, 0.5])]
 weighted = lambda op: [node(op, ["h"], ["p"], "/p", axis=0), node("Mul", ["p", "c"], ["out"], "/weighted")]  # noqa: E731

@@ -3,10 +3,13 @@
 next; so does the original with the exported safetensors as --weights, and a run that is resumed. What exporters rearranged is
 undone. Where onnxruntime is
 installed it must open the export and give that loss within 1e-5."""
-import json, pathlib, shutil, sys
+import json, pathlib, shutil, struct, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from e2e import Case, Suite, read_safetensors, same
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "compiler" / "import" / "Inputs"))
+from e2e import Case, Suite, read_safetensors, same, write_safetensors
+from model import f, model, node
+from onnx_write import FLOAT, INT64, data, number
 
 try:
     import numpy, onnxruntime  # here: they change the environment
@@ -135,6 +138,34 @@ def names(model, rearranged, plain):
     return f"{len(want)} tensors"
 
 
+def tables():
+    """External files that hold no parameter go out as well: a table of integers, what no node reads."""
+    def external(name, kind, shape, values):
+        (source / name).write_bytes(values)
+        place = data(1, "location") + data(2, name)
+        return b"".join(number(1, d) for d in shape) + number(2, kind) + data(8, name) + data(13, place) + number(14, 1)
+
+    source, target = suite.dir / "tables", suite.dir / "tables-out"
+    source.mkdir(), target.mkdir()
+    floats = lambda count: struct.pack(f"<{count}f", *(0.25 * k for k in range(count)))
+    (source / "model.onnx").write_bytes(model(
+        [node("Gather", ["w", "order"], ["rows"]), node("MatMul", ["x", "rows"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0)],
+        [f("x", 2, 4)], [f("loss")],
+        [external("w", FLOAT, (4, 3), floats(12)), external("order", INT64, (4,), struct.pack("<4q", 3, 1, 0, 2)), external("unread", FLOAT, (2,), floats(2))]))
+    rows = write_safetensors(suite.dir / "tables.safetensors", {"x": ("F32", [8, 4], [0.1 * k for k in range(32)])})
+    plan, out = suite.compile(source / "model.onnx", suite.dir / "tables.plan", "--lr", "1e-2"), suite.dir / "tables-run"
+    trained = suite.train(plan, out, "--data", rows, "--steps", 5)
+    for where, names in ((target, ["new.onnx", "order", "unread", "w"]),
+                         (source, ["model.onnx", "new.onnx", "new.onnx.data.1", "new.onnx.data.2", "new.onnx.data.3", "order", "unread", "w"])):
+        suite.tool("zero-run", "export", out, "--onnx", where / "new.onnx")
+        same("files", sorted(path.name for path in where.iterdir()), names)
+        again = suite.train(suite.compile(where / "new.onnx", suite.dir / "tables-again.plan", "--lr", "0"), suite.dir / f"{where.name}-again",
+                            "--data", rows, "--steps", 1)
+        short = suite.train(plan, suite.dir / f"{where.name}-six", "--data", rows, "--steps", 1, "--weights", out / "final")
+        same("loss", [again[0]["loss"]], [short[0]["loss"]])
+    return f"loss {trained[0]['loss']} -> {again[0]['loss']}"
+
+
 def no_final():
     """What only measures leaves no checkpoint at its end; one that it saves on the way is there, and is the newest."""
     plan = suite.compile(suite.models / "mlp/ts17.onnx", suite.dir / "no-final.plan")
@@ -147,7 +178,7 @@ def no_final():
     suite.tool("zero-run", "export", out, "--safetensors", suite.dir / "no-final.safetensors")
 
 
-suite.run([("no final", no_final), ("statistics", statistics), ("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
+suite.run([("no final", no_final), ("statistics", statistics), ("tables", tables), ("names/llama", lambda: names("llama", "dynamo20opt", "ts17"))] +
           [(f"{model}/{export}", lambda m=model, e=export, s=stage: roundtrip(m, e, s % 4))
            for stage, (model, export) in enumerate([("mlp", "dynamo20opt"), ("gpt2", "ts17"), ("llama", "dynamo18_external"),
                                                     ("resnet", "ts17"), ("llama", "dynamo23opt_sdpa")])])

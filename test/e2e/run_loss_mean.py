@@ -124,6 +124,22 @@ def same_weight():
         same(spec, two, one)
 
 
+def no_label_in_a_step():
+    """A step of samples whose labels are all ignored has no loss, and what is learned goes on; the mean of a rank has no such thing, and
+    says what helps."""
+    inputs = read_safetensors(DATA)
+    kind, shape, _ = inputs["labels"]
+    data = write_safetensors(suite.dir / "unlabelled.safetensors", {**inputs, "labels": (kind, shape, [1] * 4 + [-100] * 4 + [2] * 8)})
+    global_, rank = (suite.compile(MODELS["plain"], suite.dir / f"unlabelled-{mean}.plan", "--world-size", 2, "--dim", "n=2", "--loss-mean", mean)
+                     for mean in ("global", "rank"))
+    metrics = suite.train(global_, suite.dir / "unlabelled", "--data", data, "--steps", 4)
+    same("losses", [m["loss"] is None for m in metrics], [False, True, False, False])
+    same("norm", metrics[1]["grad_norm"], 0)
+    said = suite.tool("zero-run", rank, "-n", 2, "--data", data, "--steps", 4, "--out", suite.dir / "unlabelled-rank", code=8)
+    if "--loss-mean global" not in said:
+        raise Case(said)
+
+
 def refused():
     add = [entropy(["y", "labels"], "a"), node("ReduceMean", ["y"], ["b"], keepdims=0), node("Add", ["a", "b"], ["loss"])]
     summed = [entropy(["y", "labels"], reduction="sum")]
@@ -138,6 +154,6 @@ def refused():
 
 ADAM = ("--optimizer", "adamw", "--clip-grad-norm", "0.3")
 suite.run([(kind, lambda k=kind: whole_batch(k)) for kind in MODELS])
-suite.run([("plain, AdamW, clipped", lambda: whole_batch("plain", ADAM)), ("gpt2", gpt2), ("unclipped offload", unclipped_offload), ("bf16", bf16),
+suite.run([("plain, AdamW, clipped", lambda: whole_batch("plain", ADAM)), ("gpt2", gpt2), ("unclipped offload", unclipped_offload), ("bf16", bf16), ("no label in a step", no_label_in_a_step),
            ("same weight", same_weight), ("refused", refused)])
 suite.finish()

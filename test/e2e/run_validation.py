@@ -279,6 +279,32 @@ def interrupted():
         same(f"{fault}: best", weights_of(out / "best"), weights_of(suite.dir / "whole/best"))
 
 
+def told_in_each():
+    """Stopped in the evaluation, and again in that of the run that goes on: a step's line stays, and gets its evaluation in the end."""
+    out, flags = suite.dir / "each", (*COMMON, "--steps", 4, "--eval-every", 2, "--no-final")
+    whole = suite.train(PLAN, suite.dir / "each-whole", *flags)
+    suite.tool("zero-run", PLAN, *flags, "--out", out, "--quiet", code=75, fault="step.begin@step=2:SIGTERM")
+    before = lines_of(out)
+    suite.tool("zero-run", PLAN, *flags, "--out", out, "--resume", "auto", "--quiet", code=75, fault="folder.make@n=1:SIGTERM")
+    same("lines", lines_of(out), before)
+    suite.tool("zero-run", PLAN, *flags, "--out", out, "--resume", "auto", "--quiet")
+    same("evaluated", (losses(lines_of(out)), vals(lines_of(out))), (losses(whole), vals(whole)))
+
+
+def best_that_is_not_saved():
+    """The next one that is lower than what "best" holds is."""
+    out, flags = suite.dir / "unsaved", (*COMMON, "--steps", 3, "--eval-every", 1, "--keep-best", "--ckpt-on-error", "warn", "--lr", "1e-4")
+    said = suite.tool("zero-run", PLAN, *flags, "--out", out, "--quiet", fault="ckpt.manifest@n=2:ENOSPC")
+    report = json.loads(said.splitlines()[-1])
+    metrics = lines_of(out)
+    if not metrics[0]["val_loss"] > metrics[1]["val_loss"] > metrics[2]["val_loss"]:
+        raise Case(f"losses do not fall: {vals(metrics)}")
+    same("best", (report["best_step"], json.loads((out / "best/manifest.json").read_text())["step"]), (3, 3))
+    out = suite.dir / "unsaved-last"
+    said = suite.tool("zero-run", PLAN, *flags, "--no-final", "--out", out, "--quiet", fault="ckpt.manifest@n=3:ENOSPC")
+    same("best", (json.loads(said.splitlines()[-1])["best_step"], json.loads((out / "best/manifest.json").read_text())["step"]), (2, 2))
+
+
 def lines_of(out):
     """What metrics.jsonl has; of an object in which a key stands twice a failure."""
     def once(pairs):
@@ -350,5 +376,6 @@ def refusals():
 suite.run([(name, lambda given=(name, *rest): variant(*given)) for name, *rest in VARIANTS])
 suite.run([(name, lambda given=(name, *rest): delayed(*given)) for name, *rest in DELAYED])
 suite.run([("delayed statistics", delayed_statistics), ("dropout", dropout), ("batch norm", batch_norm), ("processes", processes), ("vocabulary cut", vocabulary_cut),
-           ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("goes on elsewhere", goes_on_elsewhere), ("refusals", refusals)])
+           ("squared error", squared_error), ("early", early), ("interrupted", interrupted), ("told in each", told_in_each), ("best that is not saved", best_that_is_not_saved),
+           ("goes on elsewhere", goes_on_elsewhere), ("refusals", refusals)])
 suite.finish()

@@ -82,7 +82,8 @@ def best_kept():
 
 
 def told_to_stop():
-    """Ctrl-C and SIGTERM end it with the state saved and nothing left running; --resume goes on from there, at another rate if one is given."""
+    """Ctrl-C, and SIGTERM to its group as by `timeout`, end it with the state saved and nothing left running; --resume goes on from there, at
+    another rate if one is given."""
     source, out = folder("told"), suite.dir / "told-out"
     command = [sys.executable, "-m", "zero_compile", "train", source, "--data", source / "text.txt", "-o", out, "--seq", SEQ, "--batch", BATCH,
                "--steps", 1000000, "--no-check", "--run-flags", "--quiet --threads 1"]
@@ -90,12 +91,13 @@ def told_to_stop():
     metrics = run / "metrics.jsonl"
     seen = 0
     for number in (signal.SIGINT, signal.SIGTERM):
-        job = subprocess.Popen(list(map(str, command + (["--resume", "--lr", "5e-4"] if seen else []))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        job = subprocess.Popen(list(map(str, command + (["--resume", "--lr", "5e-4"] if seen else []))), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
         steps = lambda: len(metrics.read_text().splitlines()) if metrics.exists() else 0
         deadline = time.time() + 300
         while steps() < seen + 3 and job.poll() is None and time.time() < deadline:
             time.sleep(0.1)
-        job.send_signal(number)
+        job.send_signal(number) if number == signal.SIGINT else os.killpg(job.pid, number)
         said = job.communicate(timeout=300)[1]
         expect(job.returncode == 75, f"exit code {job.returncode}: {said[-500:]}")
         expect("--resume goes on" in said, said[-500:])

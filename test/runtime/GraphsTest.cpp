@@ -54,7 +54,7 @@ Status run(const planpb::Plan &plan, DeviceKind device, bool graphs, int64_t ste
         outcome.notes.push_back("starved");
       ZC_RETURN_IF_ERROR(status);
       if (communicator.rank() == 0) {
-        outcome.losses.push_back((*executor)->loss());
+        outcome.losses.push_back((*executor)->loss().value());
         outcome.steady = enqueued - before;
       }
     }

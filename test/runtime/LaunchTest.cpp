@@ -4,11 +4,13 @@
 #include "test/runtime/ExpectOk.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -139,6 +141,8 @@ TEST(LaunchDeathTest, ToldTwiceItEndsWithTheNumberOfTheSignal) {
     EXPECT_EXIT(endWith(script,
                         [number](const std::string &) {
                           ::kill(::getpid(), number);
+                          ::kill(::getpid(), number); // as `timeout` does: that is one request
+                          std::this_thread::sleep_for(std::chrono::milliseconds(400));
                           ::kill(::getpid(), number);
                         }),
                 testing::ExitedWithCode(128 + number), "");

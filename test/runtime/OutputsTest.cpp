@@ -75,16 +75,16 @@ TEST_F(Outputs, ReplaceFilesOfTheirOwnKind) {
   std::ofstream(folder / "a.plan", std::ios::binary) << "\x89ZCPLAN\n";
   std::ofstream(folder / "a.onnx", std::ios::binary) << std::string("\x08\x08\x12\x02zz", 6);
   std::ofstream(folder / "words.txt") << "of no kind that is known";
-  auto becomes = [&](const std::string &kind, const std::string &name) {
+  auto becomes = [&](FileKind kind, const std::string &name) {
     return checkOutputs({}, {written("-o", at(name), kind)});
   };
   for (const char *name : {"a.plan", "words.txt", "new"})
-    EXPECT_TRUE(becomes("a plan", name).ok()) << name;
-  Status refused = becomes("a plan", "a.onnx");
+    EXPECT_TRUE(becomes(FileKind::plan, name).ok()) << name;
+  Status refused = becomes(FileKind::plan, "a.onnx");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::usage);
   EXPECT_EQ(refused.error().message, "-o \"" + at("a.onnx") + "\" is an ONNX model, and would be replaced");
-  EXPECT_FALSE(becomes("", "a.plan").ok()) << "a table over a plan";
+  EXPECT_FALSE(becomes(FileKind::unknown, "a.plan").ok()) << "a table over a plan";
 }
 
 TEST_F(Outputs, AreNotWhatAnInputIsATemporaryOf) {
@@ -99,7 +99,7 @@ TEST_F(Outputs, AreNotWhatAnInputIsATemporaryOf) {
 
 TEST_F(Outputs, ReplaceNothingOfACheckpoint) {
   auto becomes = [&](const std::string &name) {
-    return checkOutputs({}, {written("--safetensors", at(name), "a safetensors file")});
+    return checkOutputs({}, {written("--safetensors", at(name), FileKind::safetensors)});
   };
   std::ofstream(folder / "sub/manifest.json") << "{}";
   EXPECT_TRUE(becomes("sub/inner").ok()) << "a manifest of something else";

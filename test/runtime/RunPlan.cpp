@@ -22,7 +22,7 @@ Status runUnverified(const planpb::Plan &plan, DeviceKind device, int64_t steps,
     for (int64_t step = 1; step <= steps; ++step) {
       ZC_RETURN_IF_ERROR((*executor)->runStep(contextOf(step)));
       if (communicator.rank() == 0)
-        outcome.losses.push_back((*executor)->loss());
+        outcome.losses.push_back((*executor)->loss().value());
     }
     ZC_RETURN_IF_ERROR((*executor)->drain());
     if (communicator.rank() == 0)

@@ -95,7 +95,9 @@ TEST(ArraySource, FolderOfNpyGivesTheSame) {
   TempFolder folder;
   folder.write("x.npy",
                npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}", rawBytes<float>({1, 2, 3, 4, 5, 6})));
-  folder.write("labels.npy", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}", rawBytes<int64_t>({8, 9})));
+  // A link, as tools that keep data elsewhere leave them.
+  folder.write("elsewhere", npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}", rawBytes<int64_t>({8, 9})));
+  std::filesystem::create_symlink("elsewhere", folder.path + "/labels.npy");
   DataOptions options;
   options.data = folder.path;
   auto source = openSource(options, arrays());

@@ -133,6 +133,14 @@ TEST(LossScale, ContinuesWhereItWas) {
   }
 }
 
+TEST(LossScale, AFixedOneIsThePlansAfterAnotherPlansAsWell) {
+  for (double fixed : {128.0, 1048576.0}) {
+    LossScale scale(ruleOf(fixed, fixed, 0, 1));
+    (void)scale.restore({65536, 1, 5, 3, 0}, 9);
+    EXPECT_EQ(scale.state().scale, fixed);
+  }
+}
+
 TEST(LossScale, AStateThatCannotBeIsRefused) {
   planpb::LossScale rule = ruleOf(65536, 1, 4, 2);
   LossScaleState sound{1024, 1, 5, 3, 0};

@@ -41,7 +41,8 @@ class CommandLine(ZeroRunTest):
         self.assertLess(metrics[-1]["lr"], 0.05)
 
     def test_steps_and_epochs_what_is_reached_first(self):
-        for steps, epochs, expected in ((3, 2, 3), (30, 2, 13), (30, 0.5, 4)):  # 13 samples, 2 per step
+        for steps, epochs, expected in ((3, 2, 3), (30, 2, 13), (30, 0.5, 4),  # 13 samples, 2 per step
+                                         (60, 54 / 13, 27)):  # times 13 is 54 and a rounding
             out = f"of-{steps}-{epochs}"
             code, _, err = self.train("--epochs", epochs, steps=steps, out=out)
             self.assertEqual((code, len(self.lines(out))), (0, expected), err)

@@ -232,6 +232,19 @@ class Faults(ZeroRunTest):
         self.assertEqual([m["step"] for m in self.lines()], list(range(1, step + 3)))
         self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 2)
 
+    def test_a_request_that_comes_twice_at_once(self):
+        """`timeout` tells the process and then its group, of which that is one; so do batch systems."""
+        done = subprocess.run(["timeout", "3", ZERO_RUN, self.dir / "tiny.plan", "--data", self.dir / "data.safetensors", "--steps", "100000000",
+                               "--out", self.dir / "timeout", "--quiet"], stderr=subprocess.PIPE, text=True)
+        self.assertIn("its state is saved", done.stderr)
+        process = self.start("--save-every", 1000000, steps=100000000)
+        self.wait_for(self.has_steps(2))
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 75, err)
+
     def test_f8_a_signal_while_it_evaluates(self):
         """While it computes, and while it waits for the data: it ends after the step, and leaves nothing half."""
         for number, fault in enumerate(("kernel.run@rank=0:delay=600ms", "file.read@step=2:delay=5s")):

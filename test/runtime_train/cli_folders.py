@@ -433,6 +433,23 @@ class Folders(ZeroRunTest):
         self.assertEqual(process.returncode, 6, err)
         self.assertRegex(err, "another run is writing into(.|\n)*was removed while the run went on")
         self.assertEqual([path.name for path in (self.dir / "out").iterdir()], [".lock"])
+        shutil.rmtree(self.dir / "out")
+
+    def test_a_folder_that_another_run_has_had_meanwhile(self):
+        """One that began and ended there: at a save, and at an end without one, it stays what it is."""
+        for at_end, flags in ((False, ("--save-every", 4)), (True, ("--no-final", "--trace", "5:6"))):
+            process = self.start(*flags, steps=8, fault="step.begin@step=3:delay=5s")
+            self.wait_for(self.has_steps(2))
+            shutil.rmtree(self.dir / "out")
+            self.succeeds(self.train(steps=3))
+            there = {path.name: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+            _, err = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 0 if at_end else 6, err)
+            self.assertRegex(err, "was removed while the run went on" if at_end else "holds an earlier run(.|\n)*was removed while the run went on")
+            left = {path.name: path.read_bytes() for path in (self.dir / "out").rglob("*") if path.is_file()}
+            there.pop(".lock"), left.pop(".lock")
+            self.assertEqual(left, there)
+            shutil.rmtree(self.dir / "out")
 
     def test_metrics_that_are_removed_while_a_run_goes_on(self):
         process = self.start(steps=6, fault="step.begin@step=3:delay=2s")

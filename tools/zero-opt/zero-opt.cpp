@@ -12,7 +12,8 @@ int main(int argc, char **argv) {
   zc::registerAllDialects(registry);
   const auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "zero-compile optimizer\n", registry);
   // mlir-opt itself would begin with the output.
-  if (zc::Status status = zc::checkOutputs({{"", input}}, {zc::written("-o", output == "-" ? "" : output, "")});
+  if (zc::Status status =
+          zc::checkOutputs({{"", input}}, {zc::written("-o", output == "-" ? "" : output, zc::FileKind::unknown)});
       !status.ok()) {
     llvm::errs() << zc::render(status.error()) << '\n';
     return static_cast<int>(status.error().code);

@@ -53,7 +53,7 @@ static std::vector<NamedPath> inputsOf(const Flags &flags, const planpb::Plan &p
 
 static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &plan) {
   bool trains = flags.command == Flags::Command::train;
-  std::vector<NamedPath> outputs = {written("--outputs", flags.outputs, "a safetensors file")};
+  std::vector<NamedPath> outputs = {written("--outputs", flags.outputs, FileKind::safetensors)};
   std::string out = trains ? train::outputFolder(flags.run, plan) : flags.run.out;
   if (out.empty())
     return outputs;
@@ -65,20 +65,31 @@ static std::vector<NamedPath> outputsOf(const Flags &flags, const planpb::Plan &
   return outputs;
 }
 
+/// What to do with such a file, which was given for a plan.
+static std::string insteadOfPlan(FileKind kind, const std::string &path) {
+  switch (kind) {
+  case FileKind::onnx:
+    return "zero-compile " + path + " -o " + fs::path(path).stem().string() + ".plan makes one";
+  case FileKind::tokens:
+    return "zero-run PLAN --tokens " + path;
+  case FileKind::safetensors:
+    return "zero-run PLAN --data " + path + ", or --weights " + path;
+  case FileKind::zip:
+    return "export the model as ONNX (zero export), and compile that";
+  default:
+    return "the plan comes first: zero-run PLAN --data FILE";
+  }
+}
+
 Result<planpb::Plan> openPlan(const std::string &path) {
   auto plan = readPlan(path);
-  std::string kind = plan ? "" : io::kindOf(path);
-  if (kind.empty() || kind == "a plan")
+  const FileKind kind = plan ? FileKind::plan : io::kindOf(path);
+  if (kind == FileKind::unknown || kind == FileKind::plan)
     return plan;
   Error error = plan.error();
-  error.message = "\"" + path + "\" is " + kind + ", not a plan";
+  error.message = "\"" + path + "\" is " + describe(kind) + ", not a plan";
   error.where.clear();
-  error.help = kind == "an ONNX model"
-                   ? "zero-compile " + path + " -o " + fs::path(path).stem().string() + ".plan makes one"
-               : kind == "a file of tokens"          ? "zero-run PLAN --tokens " + path
-               : kind == "a safetensors file"        ? "zero-run PLAN --data " + path + ", or --weights " + path
-               : kind.rfind("a zip archive", 0) == 0 ? "export the model as ONNX (zero export), and compile that"
-                                                     : "the plan comes first: zero-run PLAN --data FILE";
+  error.help = insteadOfPlan(kind, path);
   return error;
 }
 

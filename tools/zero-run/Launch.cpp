@@ -29,6 +29,10 @@ static Status checkTotal(int total, const planpb::Plan &plan, const std::string 
 }
 
 Status launchCommand(const Flags &flags) {
+  if (flags.comm == Connection::inproc)
+    return makeError(Code::usage, 986,
+                     "--hosts starts a process for each rank, --comm inproc has ranks as threads of one", "--comm",
+                     "give one of them");
   auto hosts = launch::parseHosts(flags.hosts, std::max(1, flags.run.worldSize));
   if (!hosts)
     return hosts.error();

@@ -74,7 +74,7 @@ Status measureProducts(const Flags &flags) {
   std::set<ProductShape> shapes;
   for (const std::string &plan : flags.benchPlans)
     inputs.push_back({"", plan});
-  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {written("--output", path, "")}));
+  ZC_RETURN_IF_ERROR(checkOutputs(inputs, {written("--output", path, FileKind::unknown)}));
   for (const std::string &plan : flags.benchPlans)
     ZC_RETURN_IF_ERROR(addPlan(flags, plan, shapes));
   for (const std::string &text : flags.benchProducts)

@@ -52,7 +52,7 @@ Status measureRates(const Flags &flags) {
     return launched.error();
   const bool isFile = !flags.machine.empty() && flags.machine != "-";
   if (isFile && (!*launched || (*launched)->rank == 0)) {
-    ZC_RETURN_IF_ERROR(checkOutputs({}, {written("-o", flags.machine, "")}));
+    ZC_RETURN_IF_ERROR(checkOutputs({}, {written("-o", flags.machine, FileKind::unknown)}));
     ZC_RETURN_IF_ERROR(io::checkReplaceable(flags.machine));
   }
   std::unique_ptr<RankGroup> ranks;

@@ -96,6 +96,8 @@ static std::atomic<int> requests{0}; ///< to stop, but for those of a terminal t
 
 /// A terminal that closes tells twice, by the shell and by the system: that is no second request.
 static void onSignal(int number) {
+  if (number != SIGHUP && launch::isSameRequest())
+    return;
   if (number != SIGHUP && requests.fetch_add(1, std::memory_order_relaxed) > 0)
     ::_exit(128 + number);
   if (signals.fetch_add(1, std::memory_order_relaxed) > 0)

@@ -60,8 +60,6 @@ static Status checkEnvironment(const RankGroup &ranks, const std::optional<Launc
 static Result<std::unique_ptr<RankGroup>> connect(const Flags &flags, const planpb::Plan &plan,
                                                   const std::optional<LaunchedRank> &launched) {
   dieWithParent();
-  if (launched && std::getenv(launch::kLaunchedVariable))
-    print(2, std::string(launch::kStartedLine) + std::to_string(launched->rank) + "\n");
   auto planned = [mesh = meshOf(plan)](int worldSize) { // another number of ranks is refused where the plan is known
     return worldSize == mesh.worldSize() ? mesh : Mesh::ofNodes(worldSize, worldSize);
   };
@@ -118,6 +116,10 @@ static Status runRanks(const Flags &flags, const RanksMain &main, bool mpi,
   auto plan = readChecked(flags, launched ? launched->rank : 0);
   if (!plan)
     return plan.error();
+  if (std::getenv(launch::kLaunchedVariable)) { // by --hosts, one rank alone as well
+    dieWithParent();
+    print(2, std::string(launch::kStartedLine) + std::to_string(launched ? launched->rank : 0) + "\n");
+  }
   if (!mpi)
     return main(*plan, nullptr);
   auto ranks = connect(flags, *plan, launched);

@@ -54,7 +54,8 @@ private:
 };
 
 static zc::Status checkOutput(const std::vector<zc::NamedPath> &inputs) {
-  return zc::checkOutputs(inputs, {zc::written("-o", output == "-" ? "" : output.getValue(), toPlan ? "a plan" : "")});
+  return zc::checkOutputs(inputs, {zc::written("-o", output == "-" ? "" : output.getValue(),
+                                               toPlan ? zc::FileKind::plan : zc::FileKind::unknown)});
 }
 
 /// Writes what `produce` gives, once that is there: on errors nothing is touched.

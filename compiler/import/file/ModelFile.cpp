@@ -133,7 +133,7 @@ private:
 static constexpr const char *kExport = "zero export makes one of a PyTorch or Hugging Face model (docs/own-model.md)";
 
 static Result<FileReader> openLimited(const std::string &path, const ImportLimits &limits) {
-  if (io::kindOf(path) == "a folder")
+  if (io::kindOf(path) == FileKind::folder)
     return badFile(notOnnx, "it is a folder, not an ONNX model", path, kExport);
   auto opened = io::File::open(path);
   if (!opened.ok())
@@ -151,31 +151,40 @@ static Result<FileReader> openLimited(const std::string &path, const ImportLimit
 static constexpr const char *kNoGraph = "weights are no graph: export the model to ONNX (docs/own-model.md: zero "
                                         "export), and give them to zero-run --weights";
 
+/// What to do with such a file, which was given for a model.
+static std::string insteadOfModel(FileKind kind) {
+  switch (kind) {
+  case FileKind::gzip:
+    return "unpack it first";
+  case FileKind::zip:
+  case FileKind::safetensors:
+    return kNoGraph;
+  case FileKind::npy:
+  case FileKind::tokens:
+    return "data is for zero-run --tokens or --data";
+  case FileKind::plan:
+    return "zero-run trains it";
+  default:
+    return kExport;
+  }
+}
+
 /// Says what a file that is no ONNX model is instead.
 static Status sniff(FileReader &file, const std::string &path) {
   if (file.size() == 0)
     return badFile(notOnnx, "it is empty", path);
-  unsigned char head[64] = {};
-  uint64_t bytes = std::min<uint64_t>(sizeof(head), file.size());
+  const FileKind kind = io::kindOf(file.file());
+  if (kind == FileKind::onnx)
+    return Status::success();
+  if (kind != FileKind::unknown)
+    return badFile(notOnnx, "it is " + describe(kind) + ", not an ONNX model", path, insteadOfModel(kind));
+  char head[64] = {};
+  const uint64_t bytes = std::min<uint64_t>(sizeof(head), file.size());
   if (!file.read(0, head, bytes))
     return makeError(Code::io, readFailed, "cannot read byte 0", path);
-  if (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b)
-    return badFile(notOnnx, "it is gzip-compressed, not an ONNX model", path, "unpack it first");
-  if (bytes >= 4 && std::memcmp(head, "PK\3\4", 4) == 0)
-    return badFile(notOnnx, "it is a zip archive (a PyTorch checkpoint?), not an ONNX model", path, kNoGraph);
-  if (uint64_t header = 0; bytes >= 10 && head[8] == '{') {
-    std::memcpy(&header, head, sizeof header);
-    if (header >= 2 && header <= file.size() - 8)
-      return badFile(notOnnx, "it is a safetensors file, not an ONNX model", path, kNoGraph);
-  }
-  if (std::string kind = io::kindOf(path); kind == "a plan")
-    return badFile(notOnnx, "it is a plan, not an ONNX model", path, "zero-run trains it");
-  else if (kind == "a .npy array" || kind == "a file of tokens")
-    return badFile(notOnnx, "it is " + kind + ", not an ONNX model", path, "data is for zero-run --tokens or --data");
-  for (uint64_t i = 0; i < bytes; ++i)
-    if (head[i] == 0 || head[i] > 126 || (head[i] < 32 && !std::strchr("\t\n\r\f", head[i])))
-      return Status::success();
-  return badFile(notOnnx, "it is text, not an ONNX model", path, kExport);
+  const auto isText = [](char c) { return c > 0 && c <= 126 && (c >= 32 || std::strchr("\t\n\r\f", c)); };
+  return std::all_of(head, head + bytes, isText) ? badFile(notOnnx, "it is text, not an ONNX model", path, kExport)
+                                                 : Status::success();
 }
 
 static Status resolveFolder(ModelFile &file) {

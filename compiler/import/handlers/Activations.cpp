@@ -67,11 +67,11 @@ Expr thresholded(Expr x, double alpha, double = 0) { return x.where(isAbove(x, a
 void thresholdedRelu(Node &node) { node.set(thresholded(Expr(node, node.input(0)), node.floatAttr("alpha", 1))); }
 
 void shrink(Node &node) {
-  Expr x(node, node.input(0));
+  Expr x = real(node, node.input(0)); // whose limits are numbers between integers too
   double limit = node.floatAttr("lambd", 0.5), bias = node.floatAttr("bias", 0);
   auto plus = [&](double term) { return term == 0 ? x : x + term; };
   Expr above = plus(-bias).where(isAbove(x, limit), x.number(0));
-  node.set(plus(bias).where(x.apply<LessOp>(-limit), above));
+  node.set(plus(bias).where(x.apply<LessOp>(-limit), above).cast(elementOf(node.input(0))));
 }
 
 template <typename OpT> Expr plain(Expr x, double, double) { return x.apply<OpT>(); }

@@ -60,7 +60,7 @@ void train(Node &node, Value x, double epsilon) {
                               node.attrs().real("epsilon", epsilon));
   if (node.failed())
     return;
-  node.set(0, results[0]);
+  node.set(0, node.reshape(results[0], dimsOf(node.input(0))));
   double count = 1;
   for (int64_t d = 0; d < rankOf(x); ++d)
     count *= d == 1 ? 1 : static_cast<double>(dimsOf(x)[d]);
@@ -70,9 +70,12 @@ void train(Node &node, Value x, double epsilon) {
   // Before opset 14 the statistics of the batch are returned as well; what exactly, no version says.
 }
 
-/// Until opset 14 all inputs have one type; from then on scale and bias, and the statistics, may have others.
+/// Until opset 14 all inputs have one type; from then on scale and bias, and the statistics, may have others. A vector
+/// is samples of one channel.
 void batchNorm(Node &node) {
   Value x = node.input(0);
+  if (rankOf(x) == 1)
+    x = node.reshape(x, {dimsOf(x)[0], 1});
   double epsilon = node.epsilon(1e-5f);
   if (node.intAttr("spatial", 1) == 0)
     return node.unsupported("spatial = 0");
@@ -95,11 +98,11 @@ void batchNorm(Node &node) {
   for (unsigned i = 1; i < 5 && mixed; ++i)
     if (elementOf(node.input(i)).getIntOrFloatBitWidth() > element.getIntOrFloatBitWidth())
       element = elementOf(node.input(i));
-  llvm::SmallVector<Value> operands;
-  for (unsigned i = 0; i < 5; ++i)
+  llvm::SmallVector<Value> operands{node.cast(x, element)};
+  for (unsigned i = 1; i < 5; ++i)
     operands.push_back(node.cast(i < 3 ? node.input(i) : statistic(node, i), element));
   Value y = node.make<BatchNormApplyOp>(operands, node.attrs().real("epsilon", epsilon));
-  node.set(node.cast(y, elementOf(x)));
+  node.set(node.reshape(node.cast(y, elementOf(x)), dimsOf(node.input(0))));
   for (unsigned output : {1u, 2u}) // a norm that is applied once more takes them
     if (node.opset >= 14 && node.wants(output)) {
       node.set(output, node.input(output + 2));
@@ -174,7 +177,7 @@ void groupNorm(Node &node) {
     normalizeGroups(node, groups, scale, bias, node.epsilon(1e-5f));
 }
 
-/// x / |x| along an axis; zeros stay zeros, with zero gradient.
+/// x / |x| along an axis; zeros stay zeros, and their norm counts as 1: the gradient goes through them as it is.
 void lpNorm(Node &node) {
   Value x = node.input(0);
   int64_t axis = node.axis(node.intAttr("axis", -1), rankOf(x)), p = node.intAttr("p", 2);

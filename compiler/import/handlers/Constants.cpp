@@ -95,9 +95,11 @@ void range(Node &node) {
   node.set(node.make<IotaOp>({}, node.attrs().type("type", type).real("start", values[0]).real("delta", values[2])));
 }
 
-/// depth classes along `axis`: values[1] where the index says so, values[0] elsewhere.
+/// depth classes along `axis`: values[1] where the index says so, values[0] elsewhere. Indices of any type are integers
+/// of 64 bits first: those of 8 could not count as many classes.
 void oneHot(Node &node) {
-  Value indices = node.input(0), values = node.input(2);
+  Expr indices = Expr(node, node.input(0)).cast(mlir::IntegerType::get(node.loc.getContext(), 64));
+  Value values = node.input(2);
   int64_t depth = static_cast<int64_t>(node.constantFloat(1)), rank = rankOf(indices) + 1;
   int64_t axis = node.axis(node.intAttr("axis", -1), rank);
   if (!node.failed() && dimsOf(values) != llvm::ArrayRef<int64_t>{2})
@@ -109,13 +111,10 @@ void oneHot(Node &node) {
   llvm::SmallVector<int64_t> indexShape(dimsOf(indices)), classShape(rank, 1);
   indexShape.insert(indexShape.begin() + axis, 1);
   classShape[axis] = depth;
-  auto type = mlir::RankedTensorType::get({depth}, elementOf(indices));
-  Value classes = node.make<IotaOp>({}, node.attrs().type("type", type).real("start", 0).real("delta", 1));
-  // Negative indices count from the end.
-  Value negative = node.make<LessOp>({indices, node.scalar(0, elementOf(indices))});
-  Value wrapped = node.make<AddOp>({indices, node.scalar(depth, elementOf(indices))});
-  Value index = node.reshape(node.make<SelectOp>({negative, wrapped, indices}), indexShape);
-  Value hit = node.make<EqualOp>({index, node.reshape(classes, classShape)});
+  Value classes = node.iota(depth, indices.element());
+  if (node.opset >= 11) // from there on negative indices count from the end
+    indices = (indices + static_cast<double>(depth)).where(indices.apply<LessOp>(0.0), indices);
+  Value hit = node.make<EqualOp>({node.reshape(indices, indexShape), node.reshape(classes, classShape)});
   auto pick = [&](int64_t i) {
     return node.reshape(
         node.make<SliceOp>({values}, node.attrs().ints("offsets", {i}).ints("sizes", {1}).ints("strides", {1})), {});
@@ -170,6 +169,7 @@ void trilu(Node &node) {
   if (node.failed())
     return;
   int64_t rows = dimsOf(x)[rank - 2], columns = dimsOf(x)[rank - 1];
+  k = std::clamp(k, -rows, columns); // beyond which nothing changes
   auto i64 = mlir::IntegerType::get(node.loc.getContext(), 64);
   auto count = [&](int64_t n, int64_t start) {
     auto type = mlir::RankedTensorType::get({n}, i64);

@@ -125,7 +125,8 @@ class Scan {
 public:
   Scan(Node &node, const onnxpb::Graph &body, int64_t numScans) : node(node), body(body), numScans(numScans) {}
 
-  bool readAxes(llvm::ArrayRef<int64_t> ranks) {
+  /// In opset 8 the inputs' directions have another name, and there is no other attribute of these.
+  bool readAxes(llvm::ArrayRef<int64_t> ranks, bool batched) {
     auto given = [&](llvm::StringRef name, size_t count) {
       auto values = node.intsAttr(name);
       if (!values.empty() && values.size() != count)
@@ -135,7 +136,7 @@ public:
     };
     size_t outputs = node.failed() ? 0 : body.output_size() - numStates();
     inputAxes = given("scan_input_axes", numScans);
-    inputDirections = given("scan_input_directions", numScans);
+    inputDirections = given(batched ? "directions" : "scan_input_directions", numScans);
     outputAxes = given("scan_output_axes", outputs);
     outputDirections = given("scan_output_directions", outputs);
     for (auto [axis, rank] : llvm::zip(inputAxes, ranks))
@@ -204,7 +205,7 @@ void scanBy(Node &node, unsigned first, bool batched) {
   for (size_t i = numStates; i < values.size(); ++i)
     ranks.push_back(rankOf(values[i]) - batched);
   Scan scan(node, *body, numScans);
-  if (!scan.readAxes(ranks))
+  if (!scan.readAxes(ranks, batched))
     return;
   auto bindAll = [](llvm::ArrayRef<Value> tensors) {
     Bindings bindings;

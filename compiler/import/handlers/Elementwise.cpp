@@ -3,6 +3,7 @@
 #include "compiler/import/handlers/Handlers.h"
 
 #include <limits>
+#include <optional>
 
 using namespace zc::importer;
 using namespace zc::graph;
@@ -42,11 +43,14 @@ void mean(Node &node) {
   node.set(node.make<DivOp>({sum, node.scalar(node.numInputs(), elementOf(node.input(0)))}));
 }
 
-/// Base and exponent may differ in type; the result has the base's. An integer to a real power is computed as a real.
+/// Base and exponent may differ in type; the result has the base's. An integer to a real power is computed in doubles,
+/// which hold what the exponent's type may round.
 void pow(Node &node) {
   Expr base(node, node.input(0)), exponent(node, node.input(1));
-  if (isFloat(exponent) && !isFloat(base))
-    return node.set(base.cast(exponent.element()).apply<PowOp>(exponent).cast(base.element()));
+  if (isFloat(exponent) && !isFloat(base)) {
+    Expr wide = real(node, base);
+    return node.set(wide.apply<PowOp>(exponent.cast(wide.element())).cast(base.element()));
+  }
   node.set(base.apply<PowOp>(exponent.cast(base.element())));
 }
 
@@ -126,15 +130,18 @@ void swish(Node &node) {
   node.set(node.make<MulOp>({x, node.make<SigmoidOp>({scaled})}));
 }
 
-/// What torch's relu6 is written as: its derivative is 0 at 0 and 6 too.
-bool isSix(const HostTensor *low, const HostTensor *high) {
-  return low && high && low->isFloat() && low->stored() == 1 && high->stored() == 1 && low->floatAt(0) == 0 &&
-         high->floatAt(0) == 6;
+/// Of a bound that is one known number.
+std::optional<double> boundOf(Node &node, Value bound) {
+  const HostTensor *number = bound ? node.constantOf(bound) : nullptr;
+  return number && number->isFloat() && number->stored() == 1 ? std::optional(number->floatAt(0)) : std::nullopt;
 }
+/// The derivative of torch's hardtanh is 0 at its bounds too, and so is that of relu6, which needs no trace to be
+/// known.
 void clip(Node &node) {
   Expr x(node, node.input(0)), low(node, node.input(1)), high(node, node.input(2));
-  bool isRelu6 = low && high && isSix(node.constantOf(low), node.constantOf(high));
-  node.set(isRelu6 ? saturate(x, 0, 6) : clamp(x, low, high));
+  auto least = boundOf(node, low), most = boundOf(node, high);
+  bool saturates = least && most && ((*least == 0 && *most == 6) || node.tracedCall("aten.hardtanh"));
+  node.set(saturates ? saturate(x, *least, *most) : clamp(x, low, high));
 }
 /// Until opset 10 the bounds are attributes.
 void clipAttributes(Node &node) {

@@ -50,6 +50,11 @@ ZC_EXPR_OPERATOR(/, DivOp)
 #undef ZC_EXPR_OPERATOR
 inline Expr operator-(Expr a) { return a.apply<graph::NegOp>(); }
 
+/// What is computed of reals; integers as doubles, of which results are truncated.
+inline Expr real(Node &node, mlir::Value x) {
+  return isFloat(x) ? Expr(node, x) : Expr(node, x).cast(mlir::Float64Type::get(node.loc.getContext()));
+}
+
 /// Products of matrices, batched, as matmul's; of integers, which it does not take, as sums of products.
 inline mlir::Value matrixProduct(Node &node, mlir::Value lhs, mlir::Value rhs) {
   if (isFloat(lhs) || rankOf(lhs) < 2 || rankOf(rhs) < 2)
@@ -91,8 +96,8 @@ inline Expr saturate(Expr x, double low, double high) {
   return least.where(x.apply<graph::LessEqualOp>(least), most.where(most.apply<graph::LessEqualOp>(x), x));
 }
 
-/// The p-norm, from the sums of p-th powers. At 0 the root's derivative is infinite; that of the norm is taken as 0, as
-/// in torch.
+/// The p-norm, from the sums of p-th powers, or a deviation from a variance. At 0 the root's derivative is infinite;
+/// that of the norm is taken as 0, as in torch.
 inline Expr rootOfSums(Expr sums, double p) {
   if (p == 1)
     return sums;

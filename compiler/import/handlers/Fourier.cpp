@@ -192,18 +192,20 @@ void dftAlong(Node &node, int64_t axis) {
 void dftAttribute(Node &node) { dftAlong(node, node.intAttr("axis", 1)); }
 void dftInput(Node &node) { dftAlong(node, node.has(2) ? node.constantInt(2) : -2); }
 
-/// Transforms of pieces of a signal [B, n, 1 or 2] that begin `step` elements apart, each weighted by the window.
+/// Transforms of pieces of a signal [B, n, 1 or 2] that begin `step` elements apart, each weighted by the window. A
+/// piece is as long as frame_length says, else the window, else the signal.
 void stft(Node &node) {
   Value x = node.input(0);
   std::optional<Complex> z = partsOf(node, x);
   int64_t step = node.constantInt(1);
   Value window = node.input(2);
   bool onesided = node.intAttr("onesided", 1) != 0;
-  if (!node.failed() && (rankOf(x) != 3 || (!window && !node.has(3)) || (window && rankOf(window) != 1)))
-    node.invalid("has neither a window nor frame_length, or signal " + shapeText(dimsOf(x)) + " is not of rank 3");
+  if (!node.failed() && (rankOf(x) != 3 || (window && rankOf(window) != 1)))
+    node.invalid("signal " + shapeText(dimsOf(x)) + " is not of rank 3, or the window is no vector");
   if (node.failed())
     return;
-  int64_t length = node.has(3) ? node.constantInt(3) : dimsOf(window)[0], batch = dimsOf(x)[0], n = dimsOf(x)[1];
+  int64_t batch = dimsOf(x)[0], n = dimsOf(x)[1];
+  int64_t length = node.has(3) ? node.constantInt(3) : window ? dimsOf(window)[0] : n;
   if (!node.failed() && (step < 1 || length < 1 || length > n || (window && dimsOf(window)[0] != length)))
     node.invalid("frame_step " + std::to_string(step) + " and frame_length " + std::to_string(length) +
                  " do not fit the window or a signal of " + std::to_string(n));

@@ -11,8 +11,14 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-/// `value` broadcast to the shape of the normalized dimensions.
-Value toRow(Node &node, Value value, llvm::ArrayRef<int64_t> row) { return node.expand(value, row); }
+/// `value` in the shape of the normalized dimensions, which it may broadcast to. Null where it differs over those
+/// before.
+Value toRow(Node &node, Value value, llvm::ArrayRef<int64_t> row) {
+  auto shape = dimsOf(value);
+  while (shape.size() > row.size() && shape.front() == 1)
+    shape = shape.drop_front();
+  return shape.size() > row.size() ? Value() : node.expand(node.reshape(value, shape), row);
+}
 
 /// Statistics have the shape of the input with the normalized dimensions as 1.
 void setStatistic(Node &node, unsigned i, Value statistic, int64_t axis, int64_t rank) {
@@ -23,7 +29,8 @@ void setStatistic(Node &node, unsigned i, Value statistic, int64_t axis, int64_t
   node.set(i, node.reshape(statistic, shape));
 }
 
-/// Results after the first are statistics; RMSNormalization has none, and no bias.
+/// Results after the first are statistics; RMSNormalization has none, and no bias. Scale and bias that differ over more
+/// than the normalized dimensions are applied behind it.
 template <typename OpT> void norm(Node &node) {
   Value x = node.input(0);
   int64_t rank = rankOf(x), axis = node.axis(node.intAttr("axis", -1), rank);
@@ -32,14 +39,23 @@ template <typename OpT> void norm(Node &node) {
   if (node.intAttr("stash_type", 1) != 1)
     return node.unsupported("stash_type other than float");
   auto row = dimsOf(x).drop_front(axis);
-  llvm::SmallVector<Value> operands{x, toRow(node, node.input(1), row)};
-  if (Value bias = node.input(2))
-    operands.push_back(toRow(node, bias, row));
+  Value scale = toRow(node, node.input(1), row), bias = node.input(2) ? toRow(node, node.input(2), row) : Value();
+  bool isBehind = !scale || (node.input(2) && !bias);
+  llvm::SmallVector<Value> operands{x, isBehind ? node.expand(node.scalar(1, elementOf(x)), row) : scale};
+  if (bias && !isBehind)
+    operands.push_back(bias);
   auto results = node.makeAll(OpT::getOperationName(), operands,
                               node.attrs().integer("axis", axis).real("epsilon", node.epsilon(1e-5f)));
   if (node.failed())
     return;
-  node.set(0, results[0]);
+  Value y = results[0];
+  if (isBehind)
+    y = node.make<MulOp>({y, node.input(1)});
+  if (isBehind && node.input(2))
+    y = node.make<AddOp>({y, node.input(2)});
+  if (!node.failed() && dimsOf(y) != dimsOf(x))
+    return node.invalid("scale or bias does not broadcast to the input " + shapeText(dimsOf(x)));
+  node.set(0, y);
   for (unsigned i = 1; i < results.size(); ++i)
     setStatistic(node, i, results[i], axis, rank);
 }

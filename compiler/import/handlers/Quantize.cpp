@@ -58,16 +58,19 @@ std::optional<Bounds> boundsOf(mlir::Type element) {
 
 Expr saturate(Expr x, Bounds bounds) { return x.apply<MaxOp>(bounds.low).apply<MinOp>(bounds.high); }
 
+/// What attribute output_dtype names; `fallback` where it is not given, or 0.
+mlir::Type outputType(Node &node, mlir::Type fallback) {
+  int64_t to = node.intAttr("output_dtype", 0);
+  auto dtype = dtypeOfOnnx(to > 0 && to < 256 ? static_cast<int32_t>(to) : 0);
+  if (to != 0 && !dtype)
+    node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
+  return dtype ? typeOf(*dtype, node.loc.getContext()) : fallback;
+}
+
 void quantizeLinear(Node &node) {
   Expr x(node, node.input(0)), scale(node, perElement(node, node.input(1), x));
-  mlir::Type target = node.has(2) ? elementOf(node.input(2))
-                                  : mlir::IntegerType::get(node.loc.getContext(), 8, mlir::IntegerType::Unsigned);
-  if (int64_t to = node.intAttr("output_dtype", 0); to != 0 && !node.has(2)) {
-    auto dtype = dtypeOfOnnx(to > 0 && to < 256 ? static_cast<int32_t>(to) : 0);
-    if (!dtype)
-      return node.unsupported("to element type " + onnxTypeName(static_cast<int32_t>(to)));
-    target = typeOf(*dtype, node.loc.getContext());
-  }
+  mlir::Type u8 = mlir::IntegerType::get(node.loc.getContext(), 8, mlir::IntegerType::Unsigned);
+  mlir::Type target = node.has(2) ? elementOf(node.input(2)) : outputType(node, u8);
   auto bounds = boundsOf(target);
   if (!bounds && !node.failed())
     node.unsupported("to anything but 8 and 16 bit integers");
@@ -121,10 +124,10 @@ void dequantizeLinear(Node &node) {
   }
   if (node.has(2))
     steps = steps - Expr(node, perElement(node, node.input(2), x)).cast(f32);
-  node.set((steps * scale.cast(f32)).cast(elementOf(node.input(1))));
+  node.set((steps * scale.cast(f32)).cast(outputType(node, elementOf(node.input(1)))));
 }
 
-/// To u8, with scale and zero point from the extrema and 0.
+/// To u8, with scale and zero point from the extrema and 0; zeros alone have a range of 1, as in ONNX's reference.
 void dynamicQuantizeLinear(Node &node) {
   Expr x(node, node.input(0));
   Dims all;
@@ -133,7 +136,7 @@ void dynamicQuantizeLinear(Node &node) {
   mlir::Type u8 = mlir::IntegerType::get(node.loc.getContext(), 8, mlir::IntegerType::Unsigned);
   Expr low = Expr(node, node.make<ReduceMinOp>({x}, node.attrs().ints("axes", all))).apply<MinOp>(0.0);
   Expr high = Expr(node, node.make<ReduceMaxOp>({x}, node.attrs().ints("axes", all))).apply<MaxOp>(0.0);
-  Expr scale = (high - low) / 255.0;
+  Expr range = high - low, scale = range.number(1).where(range.apply<EqualOp>(0.0), range) / 255.0;
   Expr zero = saturate((0.0 - low / scale), {0, 255}).apply<RoundOp>();
   node.set(0, saturate((x / scale).apply<RoundOp>() + zero, {0, 255}).cast(u8));
   node.set(1, scale);

@@ -42,16 +42,34 @@ template <typename OpT, int64_t Since> void reduce(Node &node) {
     node.set(r.nothing ? node.input(0) : reduceBy<OpT>(node, node.input(0), r.axes, r.keepdims));
 }
 
+/// torch's max and min along a dimension give all of the gradient to the element whose index they return, the first of
+/// equal ones; amax and amin share it. The file alone does not say which it was where the index is not used
+/// (raise/Extremum.cpp: where it is).
+template <typename OpT, int64_t Since> void reduceExtremum(Node &node) {
+  constexpr bool smallest = std::is_same_v<OpT, ReduceMinOp>;
+  Reduction r(node, Since);
+  Value x = node.input(0);
+  if (node.failed())
+    return;
+  bool isPick = r.axes.size() == 1 && isFloat(x) && node.tracedCall(smallest ? "aten.min.dim" : "aten.max.dim");
+  if (!isPick || node.pickedRows().isAny(x))
+    return reduce<OpT, Since>(node);
+  Dims shape(dimsOf(x));
+  shape[r.axes[0]] = 1;
+  Attrs axis = node.attrs().integer("axis", r.axes[0]);
+  Value index = node.make<ArgMaxOp>({x}, Attrs(axis).flag("smallest", smallest));
+  Value y = node.make<GatherElementsOp>({x, node.reshape(index, shape)}, axis);
+  if (!r.keepdims)
+    shape.erase(shape.begin() + r.axes[0]);
+  node.set(node.reshape(y, shape));
+}
+
 template <int64_t Since> void reduceSumSquare(Node &node) {
   Reduction r(node, Since);
   if (node.failed())
     return;
   Value square = node.make<MulOp>({node.input(0), node.input(0)});
   node.set(r.nothing ? square : reduceBy<ReduceSumOp>(node, square, r.axes, r.keepdims));
-}
-/// Roots and logarithms of integers are taken of doubles, and truncated.
-Expr real(Node &node, Value x) {
-  return isFloat(x) ? Expr(node, x) : Expr(node, x).cast(mlir::Float64Type::get(node.loc.getContext()));
 }
 template <int64_t Since> void reduceL2(Node &node) {
   Reduction r(node, Since);
@@ -111,7 +129,7 @@ void meanVarianceNormalization(Node &node) {
     return;
   Expr centred = x - Expr(node, reduceBy<ReduceMeanOp>(node, x, axes, true));
   Expr variance(node, reduceBy<ReduceMeanOp>(node, centred * centred, axes, true));
-  node.set(centred / (variance.apply<SqrtOp>() + 1e-9));
+  node.set(centred / (rootOfSums(variance, 2) + 1e-9));
 }
 
 /// Mean over everything behind batch and channel.
@@ -130,8 +148,8 @@ void zc::importer::addReduceHandlers(HandlerTable &table) {
   const std::vector<KnownInput> axes{{1, "axes"}};
   table.add("ReduceSum", 1, 1, 2, reduce<ReduceSumOp, 13>, axes);
   table.add("ReduceMean", 1, 1, 2, reduce<ReduceMeanOp, 18>, axes);
-  table.add("ReduceMax", 1, 1, 2, reduce<ReduceMaxOp, 18>, axes);
-  table.add("ReduceMin", 1, 1, 2, reduce<ReduceMinOp, 18>, axes);
+  table.add("ReduceMax", 1, 1, 2, reduceExtremum<ReduceMaxOp, 18>, axes);
+  table.add("ReduceMin", 1, 1, 2, reduceExtremum<ReduceMinOp, 18>, axes);
   table.add("ReduceProd", 1, 1, 2, reduce<ReduceProdOp, 18>, axes);
   table.add("ReduceLogSum", 1, 1, 2, reduceLogSum<18>, axes);
   table.add("ReduceLogSumExp", 1, 1, 2, reduceLogSumExp<18>, axes);

@@ -10,7 +10,8 @@ namespace {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-/// ONNX clamps starts and ends as Python does.
+/// ONNX clamps starts and ends as Python does, but for a start in front of all when steps go backwards: that is the
+/// first element, where Python has none.
 void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims steps) {
   Value x = node.input(0);
   int64_t rank = rankOf(x);
@@ -29,9 +30,9 @@ void sliceBy(Node &node, const Dims &starts, const Dims &ends, Dims axes, Dims s
       return;
     if (step == 0 || step == INT64_MIN)
       return node.invalid("step is " + std::to_string(step));
-    int64_t dim = dimsOf(x)[axis], low = step > 0 ? 0 : -1, high = step > 0 ? dim : dim - 1;
-    auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + dim : i, low, high); };
-    int64_t start = step > 0 ? clamp(starts[i]) : std::max<int64_t>(clamp(starts[i]), -1), end = clamp(ends[i]);
+    int64_t dim = dimsOf(x)[axis], high = step > 0 ? dim : dim - 1;
+    auto clamp = [&](int64_t i, int64_t low) { return std::min(std::max(i < 0 ? i + dim : i, low), high); };
+    int64_t start = clamp(starts[i], 0), end = clamp(ends[i], step > 0 ? 0 : -1);
     int64_t span = step > 0 ? end - start : start - end, stride = step > 0 ? step : -step;
     sizes[axis] = span > 0 ? (span - 1) / stride + 1 : 0;
     offsets[axis] = sizes[axis] > 0 ? start : 0;

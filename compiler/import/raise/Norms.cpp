@@ -1,5 +1,6 @@
-//===- Norms.cpp - decomposed LayerNorm and RMSNorm -------------------------------===//
+//===- Norms.cpp - decomposed LayerNorm and RMSNorm, standard deviations -----------===//
 #include "compiler/import/raise/Match.h"
+#include "dialects/graph/Gradient.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -105,8 +106,43 @@ struct FoldBiasIntoLayerNorm : OpRewritePattern<AddOp> {
   }
 };
 
+/// Is `value` a variance: the mean or sum of the squares of what is centred over the same dimensions, times a number?
+bool isVariance(Value value) {
+  Factors factors = factorsOf(value);
+  if (factors.values.size() != 1 || !(factors.scalar > 0))
+    return false;
+  Operation *sum = factors.values[0].getDefiningOp();
+  if (!isa_and_nonnull<ReduceMeanOp, ReduceSumOp>(sum))
+    return false;
+  auto axesOf = [](Operation *op) {
+    auto mean = dyn_cast<ReduceMeanOp>(op);
+    return mean ? mean.getAxes() : cast<ReduceSumOp>(op).getAxes();
+  };
+  Factors square = factorsOf(sum->getOperand(0));
+  auto centred = square.values.empty() ? SubOp() : square.values[0].getDefiningOp<SubOp>();
+  auto mean = centred ? centred.getRhs().getDefiningOp<ReduceMeanOp>() : ReduceMeanOp();
+  return mean && isSquareOf(sum->getOperand(0), centred) && mean.getInput() == centred.getLhs() &&
+         mean.getAxes() == axesOf(sum);
+}
+
+/// sqrt(variance): torch's std, whose derivative is 0 where all elements are the same, and not 0 times the root's
+/// infinity. A norm has an epsilon in between.
+struct GuardDeviation : OpRewritePattern<SqrtOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SqrtOp op, PatternRewriter &rewriter) const override {
+    Value variance = op.getInput();
+    if (!isVariance(variance))
+      return failure();
+    TensorBuilder on(rewriter, op.getLoc());
+    Value isZero = on.make<EqualOp>(variance, on.scalar(0, variance));
+    Value root = on.make<SqrtOp>(on.select(isZero, on.scalar(1, variance), variance));
+    rewriter.replaceOp(op, on.select(isZero, on.scalar(0, root), root));
+    return success();
+  }
+};
+
 } // namespace
 
 void zc::importer::addNormPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseNorm, FoldBiasIntoLayerNorm>(patterns.getContext());
+  patterns.add<RaiseNorm, FoldBiasIntoLayerNorm, GuardDeviation>(patterns.getContext());
 }

@@ -77,3 +77,72 @@ graph.program @two phase = micro inputs = ["x", "t"] {
   %s = graph.add %l, %m : (tensor<f32>, tensor<f32>) -> tensor<f32>
   graph.return %s : tensor<f32>
 }
+
+// -----
+
+// A mean of means whose weights differ is none of all labels, in whatever form.
+// expected-error @below {{the loss is not recognised as a mean over labels}}
+graph.program @stacked phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  %a, %ae = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %b, %be = graph.cross_entropy %x, %t {ignore_index = 0 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %c = graph.reshape %a {shape = array<i64: 1>} : (tensor<f32>) -> tensor<1xf32>
+  %d = graph.reshape %b {shape = array<i64: 1>} : (tensor<f32>) -> tensor<1xf32>
+  %s = graph.concat %c, %d {axis = 0 : i64} : (tensor<1xf32>, tensor<1xf32>) -> tensor<2xf32>
+  %l = graph.reduce_mean %s {axes = array<i64: 0>} : (tensor<2xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{the loss is not recognised as a mean over labels}}
+graph.program @summed phase = micro inputs = ["x", "m"] {
+^bb0(%x: tensor<8xf32>, %m: tensor<8xf32>):
+  %half = graph.constant dense<0.5> : tensor<f32>
+  %p = graph.mul %x, %m : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %c = graph.reduce_sum %m {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %q = graph.div %p, %c : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %s = graph.reduce_sum %q {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %l = graph.mul %s, %half : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// The mean of one mean is that.
+// CHECK-LABEL: @one
+graph.program @one phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  // CHECK: graph.cross_entropy %{{.*}} {ignore_index = -100 : i64, sum}
+  // CHECK: graph.return weighted
+  %a, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %c = graph.reshape %a {shape = array<i64: 1>} : (tensor<f32>) -> tensor<1xf32>
+  %l = graph.reduce_mean %c {axes = array<i64: 0>} : (tensor<1xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// What the model normalizes by is no weight; nor is there one where each label's own loss is taken.
+// CHECK-LABEL: @normalized
+graph.program @normalized phase = micro inputs = ["x", "y"] {
+^bb0(%x: tensor<8xf32>, %y: tensor<8xf32>):
+  // CHECK: graph.return %{{.*}} : tensor<f32>
+  %n = graph.reduce_max %y {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  %t = graph.div %y, %n : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  %d = graph.sub %x, %t : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %q = graph.mul %d, %d : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %l = graph.reduce_mean %q {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}
+
+// -----
+
+// CHECK-LABEL: @each
+graph.program @each phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<8x4xf32>, %t: tensor<8xi64>):
+  // CHECK: graph.return %{{.*}} : tensor<f32>
+  %a, %e = graph.cross_entropy %x, %t {ignore_index = -100 : i64} : (tensor<8x4xf32>, tensor<8xi64>) -> (tensor<f32>, tensor<8xf32>)
+  %l = graph.reduce_mean %e {axes = array<i64: 0>} : (tensor<8xf32>) -> tensor<f32>
+  graph.return %l : tensor<f32>
+}

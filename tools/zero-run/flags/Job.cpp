@@ -99,7 +99,8 @@ void addJob(CLI::App &app, Flags &flags) {
 /// `--tokens` and `--eval-tokens` take all names that follow them: a plan among them is the plan.
 static void takePlanFromTokens(train::RunOptions &run) {
   for (std::vector<std::string> *files : {&run.data.tokens, &run.evalTokens}) {
-    auto plan = std::find_if(files->rbegin(), files->rend(), [](const std::string &file) { return io::isPlan(file); });
+    auto plan = std::find_if(files->rbegin(), files->rend(),
+                             [](const std::string &file) { return io::kindOf(file) == FileKind::plan; });
     if (!run.plan.empty() || plan == files->rend())
       continue;
     run.plan = *plan;

@@ -67,3 +67,32 @@ graph.program @micro phase = micro inputs = ["columns"] {
   %y = graph.mul %n, %s : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   graph.return %y : tensor<4x8xf32>
 }
+
+// -----
+
+// torch's std: its root is not taken of 0, where its derivative is infinite. A root of other squares stays what it is.
+// CHECK-LABEL: inputs = ["deviation"]
+// CHECK: %[[V:.*]] = graph.div
+// CHECK: %[[IS:.*]] = graph.equal %[[V]]
+// CHECK: %[[P:.*]] = graph.select %[[IS]], %{{.*}}, %[[V]]
+// CHECK: %[[ROOT:.*]] = graph.sqrt %[[P]]
+// CHECK: %[[S:.*]] = graph.select %[[IS]], %{{.*}}, %[[ROOT]]
+// CHECK: %[[U:.*]] = graph.reduce_mean
+// CHECK-NEXT: %[[R:.*]] = graph.sqrt %[[U]]
+// CHECK-NEXT: graph.return %[[S]], %[[R]]
+graph.program @micro phase = micro inputs = ["deviation"] {
+^bb0(%x: tensor<4x8xf32>):
+  %n = graph.constant dense<8.0> : tensor<f32>
+  %less = graph.constant dense<7.0> : tensor<f32>
+  %m = graph.reduce_mean %x {axes = array<i64: 1>, keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %d = graph.sub %x, %m : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %p = graph.mul %d, %d : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %b = graph.reduce_mean %p {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %t = graph.mul %b, %n : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %v = graph.div %t, %less : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %s = graph.sqrt %v : (tensor<4xf32>) -> tensor<4xf32>
+  %q = graph.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %u = graph.reduce_mean %q {axes = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %r = graph.sqrt %u : (tensor<4xf32>) -> tensor<4xf32>
+  graph.return %s, %r : tensor<4xf32>, tensor<4xf32>
+}
