@@ -25,11 +25,12 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
   // kept it would ask CPUID at every call (20-40 us each in a virtual machine).
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   registry.implementedBy({Implementation::Kind::own, {}, {}});
-  for (auto add : {cpu::addFastOptimizer,     cpu::addFastActivation,    cpu::addFastSoftmax,  cpu::addFastNorm,
-                   cpu::addFastElementwise,   cpu::addFastDropout,       cpu::addFastFused,    cpu::addFastReduce,
-                   cpu::addFastAttention,     cpu::addFastAttentionGrad, cpu::addFastMove,     cpu::addFastGather,
-                   cpu::addFastIndex,         cpu::addFastPool,          cpu::addFastPoolLast, cpu::addFastBatchNorm,
-                   cpu::addFastBatchNormLast, cpu::addFastMetrics,       cpu::addFastQuantize, cpu::addFastDequantize})
+  for (auto add : {cpu::addFastOptimizer,   cpu::addFastActivation,    cpu::addFastSoftmax, cpu::addFastNorm,
+                   cpu::addFastElementwise, cpu::addFastDropout,       cpu::addFastFused,   cpu::addFastReduce,
+                   cpu::addFastAttention,   cpu::addFastAttentionGrad, cpu::addFastMove,    cpu::addFastGather,
+                   cpu::addFastIndex,       cpu::addFastExtremum,      cpu::addFastPool,    cpu::addFastPoolLast,
+                   cpu::addFastBatchNorm,   cpu::addFastBatchNormLast, cpu::addFastMetrics, cpu::addFastQuantize,
+                   cpu::addFastDequantize})
     add(registry);
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);

@@ -222,6 +222,38 @@ TEST(Fast, reductions) {
       });
 }
 
+/// Steps of 1 from -9 to 9, so that many elements are equal; some are not finite.
+Value withTies(DType type, const Ints &dims, unsigned seed) {
+  std::vector<double> values = elements(random(DType::f32, dims, seed, -9, 9));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 97 == 5 ? kNan : i % 41 == 3 ? -kInfinity : std::round(values[i]);
+  return make(type, dims, values);
+}
+
+TEST(Fast, extrema) {
+  struct Row {
+    Ints in, axes, out;
+  };
+  for (const Row &row : {Row{{300, 77}, {0}, {77}}, Row{{300, 77}, {1}, {300}}, Row{{5, 9, 600}, {1}, {5, 600}},
+                         Row{{4, 70, 9}, {1, 2}, {4}}, Row{{1, 1}, {0}, {1}}, Row{{9001}, {0}, {}},
+                         Row{{3, 4, 30}, {2}, {3, 4}}, Row{{3, 8, 13}, {0, 2}, {8}}})
+    for (int64_t smallest : {0, 1})
+      forFastTypes([&](DType type) {
+        for (const Value &x : {withTies(type, row.in, 1), random(type, row.in, 2)}) {
+          expectFastMatches(
+              {smallest ? "reduce_min" : "reduce_max", {x}, {Value({type, row.out})}, {{"axes", row.axes}}}, 0,
+              Bits::always);
+          for (int64_t last : {0, 1})
+            if (row.axes.size() == 1)
+              expectFastMatches({"arg_max",
+                                 {x},
+                                 {Value({DType::i64, row.out})},
+                                 {{"axis", row.axes[0]}, {"smallest", smallest}, {"last", last}}},
+                                0, Bits::always);
+        }
+      });
+}
+
 /// Has this CPU's vector code (Targets.cpp) products that are added in one instruction?
 bool fuses() {
   const char *simd = std::getenv("ZC_TEST_SIMD");

@@ -93,6 +93,7 @@ void addFastElementwise(KernelRegistry &registry);
 void addFastDropout(KernelRegistry &registry);
 void addFastFused(KernelRegistry &registry);
 void addFastReduce(KernelRegistry &registry);
+void addFastExtremum(KernelRegistry &registry);
 void addFastAttention(KernelRegistry &registry);
 void addFastAttentionGrad(KernelRegistry &registry);
 void addFastMove(KernelRegistry &registry);
