@@ -84,7 +84,8 @@ void Lifetimes::keepWhatLeaves(Block &block) {
 }
 
 /// A value is computed inside its gradient bucket when the bucket is open by then and nobody needs it after the bucket
-/// is reduced. Of several puts of one value the first counts; the others copy.
+/// is reduced; in a bucket of its own, so is what it is computed over. Of several puts of one value the first counts;
+/// the others copy.
 void Lifetimes::findGradientPuts() {
   for (Operation *op : operations) {
     auto put = dyn_cast<zero::PutOp>(op);
@@ -97,8 +98,13 @@ void Lifetimes::findGradientPuts() {
                 type.getNumElements() == cast<RankedTensorType>(put.getTensor().getType()).getNumElements() &&
                 positions.lookup(put.getBuffer().getDefiningOp()) < positions.lookup(producer) &&
                 lastUse.lookup(computed).last < lastUse.lookup(put.getBuffer()).last;
-    if (fits)
-      puts.try_emplace(computed, put);
+    if (!fits || !puts.try_emplace(computed, put).second)
+      continue;
+    const bool isAlone = llvm::count_if(put.getBuffer().getUsers(), llvm::IsaPred<zero::PutOp>) == 1;
+    for (Value value = computed; isAlone && (value = graph::computedOver(value));)
+      if (positions.lookup(put.getBuffer().getDefiningOp()) > positions.lookup(value.getDefiningOp()) ||
+          !puts.try_emplace(value, put).second)
+        break;
   }
 }
 

@@ -98,12 +98,14 @@ struct ZeroPartitionPass : StagePass<impl::ZeroPartitionBase<ZeroPartitionPass>,
   }
 
   void lowerBucketGradients(BucketGradients &gradients) {
-    // The buffer opens before the first producer, so that producers can write into it.
+    // The buffer opens before the first producer, so that producers can write into it; that of one gradient before what
+    // the gradient is computed over: a head's, onto which that of an embedding is added which it is tied to.
     Operation *first = gradients.writes.front().first;
     for (auto &[write, offset] : gradients.writes)
-      if (Operation *producer = graph::viewedValue(write.getGrad()).getDefiningOp();
-          producer && producer->isBeforeInBlock(first))
-        first = producer;
+      for (Value value = graph::viewedValue(write.getGrad()); value && value.getDefiningOp();
+           value = gradients.writes.size() == 1 ? graph::computedOver(value) : Value())
+        if (value.getDefiningOp()->isBeforeInBlock(first))
+          first = value.getDefiningOp();
     OpBuilder builder(first);
     Value buffer =
         builder.create<zero::GradBufferOp>(first->getLoc(), bufferOf(gradients.bucket), gradients.bucket.getSymName());

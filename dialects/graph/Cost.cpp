@@ -44,4 +44,19 @@ bool mayOverwriteOperand(Operation *op, unsigned index, unsigned result) {
          isSeenWhole(op, op->getNumOperands() + result);
 }
 
+Value computedOver(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  auto kernel = result ? dyn_cast<KernelOp>(result.getOwner()) : KernelOp();
+  if (!kernel || isView(kernel))
+    return {};
+  for (OpOperand &operand : kernel->getOpOperands()) {
+    Value below = operand.get();
+    Operation *producer = below.getDefiningOp();
+    if (below.getType() == value.getType() && below.hasOneUse() && isa_and_nonnull<KernelOp>(producer) &&
+        !isView(producer) && kernel.mayOverwrite(operand.getOperandNumber(), result.getResultNumber()))
+      return below;
+  }
+  return {};
+}
+
 } // namespace zc::graph

@@ -350,7 +350,7 @@ def Zero_GradBufferOp : Zero_OpOnBucket<"grad_buffer", ["getResultPlace"]> {
   let summary = "opens a bucket's gradient for this micro-step; its padding is zero";
   let description = [{
     As the bucket: its element type and padded number of elements, on the device (`bucket_c6`). Created by zero-partition before
-    the first gradient of the bucket; ends with the bucket's `zero.reduce_scatter`. At stages 0 and 1 without accumulation it is
+    the first gradient of the bucket, or, of a bucket of one, before what that is computed over; ends with the bucket's `zero.reduce_scatter`. At stages 0 and 1 without accumulation it is
     the bucket's gradient storage itself, where that is of its type.
 
     ```mlir

@@ -65,6 +65,37 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
+// In a bucket of its own a gradient is computed in place of what it is computed over; beside another one that is another slice.
+zero.mesh axes = [#zero.axis<"node" = 1>, #zero.axis<"local" = 1>]
+zero.bucket @bucket0 : f32 padded = 64 members = [#zero.member<@a, 0, 64>] {trainable}
+zero.bucket @bucket1 : f32 padded = 128 members = [#zero.member<@b, 0, 64>, #zero.member<@c, 64, 64>] {trainable}
+// CHECK: graph.program @micro
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<8x8xf32>):
+  // CHECK: zero.grad_buffer @bucket0 {{.*}}@[[G:.*gradients]] + 0
+  %g = zero.grad_buffer @bucket0 : !zero.buffer<64 x f32, device>
+  // CHECK: zero.grad_buffer @bucket1 {{.*}}@[[H:.*gradients]] + 0
+  %h = zero.grad_buffer @bucket1 : !zero.buffer<128 x f32, device>
+  // CHECK: graph.exp {{.*}}@[[G]] + 0
+  %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.abs {{.*}}@[[G]] + 0
+  %1 = graph.abs %0 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.tanh {{.*}}@{{s[0-9]+}} + 0
+  %2 = graph.tanh %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: graph.abs {{.*}}@[[H]] + 0
+  %3 = graph.abs %2 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  zero.put %1 into %g offset = 0 : tensor<8x8xf32>, !zero.buffer<64 x f32, device>
+  zero.put %3 into %h offset = 0 : tensor<8x8xf32>, !zero.buffer<128 x f32, device>
+  zero.put %x into %h offset = 64 : tensor<8x8xf32>, !zero.buffer<128 x f32, device>
+  %go = zero.storage @bucket0 of gradients {own} : !zero.buffer<64 x f32, device>
+  zero.reduce_scatter %g into %go scale = 1.0 : !zero.buffer<64 x f32, device>, !zero.buffer<64 x f32, device>
+  %ho = zero.storage @bucket1 of gradients {own} : !zero.buffer<128 x f32, device>
+  zero.reduce_scatter %h into %ho scale = 1.0 : !zero.buffer<128 x f32, device>, !zero.buffer<128 x f32, device>
+  graph.return
+}
+
+// -----
+
 // Storage: parameters whole, gradients and optimizer state cut; bf16 keeps fp32 master weights.
 // CHECK-DAG: plan.slice @bucket0.parameters in @device {{.*}} bytes = 256 class = parameters {persistent}
 // CHECK-DAG: plan.slice @bucket0.gradients in @device {{.*}} bytes = 128 class = gradients {persistent}
