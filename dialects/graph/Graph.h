@@ -66,7 +66,8 @@ llvm::SmallVector<mlir::Value> buildSameOnParts(mlir::OpBuilder &builder, mlir::
 /// The value whose bytes `value` shows, behind views (KernelOp::getViewOperand); itself if it is no view.
 mlir::Value viewedValue(mlir::Value value);
 /// The operand that the kernel which computes `value` may put it in the place of, where nobody else needs that and a
-/// kernel computes it too: the two, and what stands in front of them, may have one memory from the first on. Null: none.
+/// kernel computes it too: the two, and what stands in front of them, may have one memory from the first on. Null:
+/// none.
 mlir::Value computedOver(mlir::Value value);
 /// Is `op` a view: no kernel runs, its result shows the bytes of an operand?
 bool isView(mlir::Operation *op);

@@ -43,7 +43,8 @@ struct MulOf {
   template <typename S> static ZC_HD S apply(S a, S b) { return a * b; }
 };
 
-/// use(load(i)) for i in [begin, end), in order; so many loads are on their way before the first is used.
+/// use(load(i)) for i in [begin, end), in order; so many loads are on their way before the first is used, of those that
+/// are left over 8.
 template <int kBatch = 8, typename Load, typename Use>
 ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
   for (; begin + kBatch <= end; begin += kBatch) {
@@ -53,8 +54,11 @@ ZC_HD void inBatches(int64_t begin, int64_t end, Load load, Use use) {
     for (int k = 0; k < kBatch; ++k)
       use(batch[k]);
   }
-  for (; begin < end; ++begin)
-    use(load(begin));
+  if constexpr (kBatch > 8)
+    inBatches<8>(begin, end, load, use);
+  else
+    for (; begin < end; ++begin)
+      use(load(begin));
 }
 
 template <int T> class HostBlock {

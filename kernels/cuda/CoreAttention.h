@@ -10,9 +10,11 @@
 
 namespace zc::cuda {
 
-/// What becomes of products: they are scores; with a mask; or with all that there may be, a mask, a softcap, dropout,
-/// which takes registers that the others have not to give.
+/// What becomes of products: they are scores, the larger the larger; with a mask; or with all that there may be, a
+/// mask, a softcap, dropout, any scale, which takes registers that the others have not to give.
 enum class CoreForm : uint8_t { plain, masked, general };
+
+enum class CoreSide : uint8_t { queries, keys };
 
 /// Scores as tiles ask for them.
 template <typename T, CoreForm kForm> struct CoreScores {
@@ -61,6 +63,14 @@ template <typename T, CoreForm kForm> struct CoreScores {
   /// A product's score, as a power of two.
   ZC_HD float score(float product) const { return isCapped() ? cap * bent(product) : power * product; }
   ZC_HD bool isCapped() const { return kGeneral && cap != 0; }
+  /// What the largest of a row is found of: where nothing but -inf is added to scores, products; else scores.
+  ZC_HD float ordered(float product) const { return kMasked ? score(product) : product; }
+  /// The score of that.
+  ZC_HD float scoreOf(float ordered) const { return kMasked ? ordered : power * ordered; }
+  /// 2^(that + other), of a product in one instruction less.
+  ZC_HD float powerOf(float ordered, float other) const {
+    return powerOfTwo(kMasked ? ordered + other : std::fma(ordered, power, other));
+  }
   /// What that grows by where power * product does.
   ZC_HD float growth(float product) const {
     const float part = bent(product);
@@ -76,21 +86,27 @@ template <typename T, CoreForm kForm> struct CoreScores {
     const float power = static_cast<float>(kLog2E) * natural;
     return power < kLowest && natural > lowest() ? kLowest : power;
   }
-  /// What is added to the score, as a power of two. Without branches, so that masks are on their way together. Of
-  /// queries that are not there it is any number: whoever asks adds none of theirs.
-  ZC_HD float added(int64_t maskAt, int i, int j) const {
-    const bool isHidden = (j >= keys) | (j > i + behind) | (j < i + before);
-    float sum = 0;
-    if (kMasked && (!kGeneral || mask)) { // what is not there is asked as the last one that is
-      const int64_t at =
-          maskAt + (i < queries ? i : queries - 1) * maskStrides[2] + (j < keys ? j : keys - 1) * maskStrides[3];
-      if (maskType == DType::boolean)
-        sum = static_cast<const uint8_t *>(mask)[at] ? 0 : lowest();
-      else
-        sum = asPower(maskType == DType::f32 ? static_cast<const float *>(mask)[at]
-                                             : load(static_cast<const T *>(mask)[at]));
-    }
-    return isHidden ? lowest() : sum;
+  /// What is added to the scores of a warp's queries and keys from these on, as powers of two; its rows are queries or
+  /// keys. Of queries that are not there it is any number: whoever asks adds none of theirs.
+  template <int D, CoreSide kRows, typename Warp>
+  ZC_HD void added(const Warp &warp, int64_t maskAt, int query, int key, CoreSums<Warp, D> &to) const {
+    if (!kMasked || (kGeneral && !mask))
+      clearSums<D>(warp, to);
+    else if (maskType == DType::boolean)
+      readMask<D, kRows>(warp, maskAt, query, key, to,
+                         [own = static_cast<const uint8_t *>(mask)](int64_t at) { return own[at] ? 0 : lowest(); });
+    else if (maskType == DType::f32)
+      readMask<D, kRows>(warp, maskAt, query, key, to,
+                         [own = static_cast<const float *>(mask)](int64_t at) { return asPower(own[at]); });
+    else
+      readMask<D, kRows>(warp, maskAt, query, key, to,
+                         [own = static_cast<const T *>(mask)](int64_t at) { return asPower(load(own[at])); });
+    forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
+      const int i = query + (kRows == CoreSide::queries ? row : other),
+                j = key + (kRows == CoreSide::queries ? other : row);
+      float &sum = to[tall][half].of[at][e];
+      sum = (j >= keys) | (j > i + behind) | (j < i + before) ? lowest() : sum;
+    });
   }
 
   ZC_HD bool drops() const { return kGeneral && dropout.isThere(); }
@@ -113,6 +129,27 @@ template <typename T, CoreForm kForm> struct CoreScores {
     dropout.template draw<D>(
         warp, numbers, [&](int row, int other) { return first + place(query + row, key + other); }, kept);
     dropout.template apply<D>(warp, kept, sums);
+  }
+
+private:
+  /// valueAt(place in the mask) of what a warp's sums are of; what is not there is asked as the last one that is. A
+  /// mask of keys alone, for padding, a quarter as often.
+  template <int D, CoreSide kRows, typename Warp, typename ValueAt>
+  ZC_HD void readMask(const Warp &warp, int64_t maskAt, int query, int key, CoreSums<Warp, D> &to,
+                      const ValueAt &valueAt) const {
+    constexpr bool kQueries = kRows == CoreSide::queries;
+    auto ofKey = [&](int j) { return maskAt + (j < keys ? j : keys - 1) * maskStrides[3]; };
+    if (maskStrides[2] != 0)
+      return forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
+        const int i = query + (kQueries ? row : other), j = key + (kQueries ? other : row);
+        to[tall][half].of[at][e] = valueAt(ofKey(j) + (i < queries ? i : queries - 1) * maskStrides[2]);
+      });
+    forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
+      const bool isFirst = kQueries ? tall == 0 && e < 2 : half == 0 && e % 2 == 0; // that a lane has of the key
+      to[tall][half].of[at][e] = isFirst    ? valueAt(ofKey(key + (kQueries ? other : row)))
+                                 : kQueries ? to[0][half].of[at][e % 2]
+                                            : to[tall][0].of[at][e / 2 * 2];
+    });
   }
 };
 
@@ -139,10 +176,11 @@ template <typename T, int D, CoreForm kForm> struct CoreQueries {
     return {rows.of(sample, head, first), rows.row, count, depth};
   }
 
-  /// use(key, tiles) for the tiles of keys and values, of which some query sees some.
-  template <typename Block, typename Copies, typename Use>
+  /// take() when what is held is there, and use(key, tiles) for the tiles of keys and values, of which some query sees
+  /// some.
+  template <typename Block, typename Copies, typename Take, typename Use>
   ZC_HD void pass(Block &block, Copies &copies, const HeadRows<const T> &k, const HeadRows<const T> &v, bool packed,
-                  const Use &use) const {
+                  const Take &take, const Use &use) const {
     const T *keys = k.of(sample, keyHead, 0), *values = v.of(sample, keyHead, 0);
     const int begin = first + scores.before, last = first + Cut::kOfBlock - 1 + scores.behind;
     passTiles<D>(
@@ -155,7 +193,7 @@ template <typename T, int D, CoreForm kForm> struct CoreQueries {
           bringRows<D, Cut::kPassing>(block, copies, stage + Cut::kPassingBytes,
                                       CoreSource<T>{values + key * v.row, v.row, left, scores.valueDepth}, packed);
         },
-        use);
+        take, use);
   }
 };
 
@@ -163,6 +201,7 @@ template <typename T, int D, CoreForm kForm> struct CoreQueries {
 template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
   using Cut = CoreCut<D>;
   using Own = CoreQueries<T, D, kForm>;
+  static constexpr int kShared = Cut::sharedWith(1);
   CoreScores<T, kForm> scores;
   HeadRows<const T> q, k, v;
   HeadRows<T> y;
@@ -181,10 +220,13 @@ template <typename T, int D, CoreForm kForm> struct CoreAttentionBody {
     const Words numbers = scores.drawn(frame);
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
-    bringHeld<D, T>(block, copies, own.of(q, scores.depth), nullptr, packed);
-    forWarps(block, states, [&](auto &warp, State<Warp> &state) { begin(warp, block.shared(), state); });
-    block.sync();
-    own.pass(block, copies, k, v, packed, [&](int key, const char *tiles) {
+    const CoreSource<T> held[] = {own.of(q, scores.depth)};
+    bringHeld<D>(block, copies, held, packed);
+    auto take = [&] {
+      const char *tile = static_cast<char *>(block.shared()) + Cut::heldAt(0);
+      forWarps(block, states, [&](auto &warp, State<Warp> &state) { begin(warp, tile, state); });
+    };
+    own.pass(block, copies, k, v, packed, take, [&](int key, const char *tiles) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
         const int query = own.first + warp.index * Cut::kOfWarp;
         if (!scores.isHidden(query, Cut::kOfWarp, key, Cut::kPassing))
@@ -222,21 +264,24 @@ private:
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p[step]);
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
         float &product = p[step][tall][half].of[at][e];
-        product = scores.score(product);
+        product = scores.ordered(product);
       });
-      if (!isPlain)
-        forSums<D>(warp, [&](int at, int tall, int half, int e, int row, int other) {
-          p[step][tall][half].of[at][e] += scores.added(maskAt, query + row, key + 16 * step + other);
+      if (!isPlain) {
+        CoreSums<Warp, D> added;
+        scores.template added<D, CoreSide::queries>(warp, maskAt, query, key + 16 * step, added);
+        forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
+          p[step][tall][half].of[at][e] += added[tall][half].of[at][e];
         });
+      }
     }
     raise(warp, p, state);
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step) {
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
-        float &score = p[step][tall][half].of[at][e];
+        float &weight = p[step][tall][half].of[at][e];
         const float top = state.top[tall].of[at][e / 2];
-        score = powerOfTwo(score - (top == scores.lowest() ? 0 : top));
-        state.total[tall].of[at][e / 2] += score;
+        weight = scores.powerOf(weight, top == scores.lowest() ? 0 : -top);
+        state.total[tall].of[at][e / 2] += weight;
       });
       scores.template drop<D>(warp, numbers, own.sample, own.head, query, key + 16 * step, p[step]);
       addWeightedRows<T, D>(warp, p[step], values, 16 * step, state.results);
@@ -250,7 +295,7 @@ private:
     warp.forLanes([&](int, int at) {
       for (int tall = 0; tall < Cut::kTall; ++tall)
         for (int lower = 0; lower < 2; ++lower)
-          top[tall].of[at][lower] = state.top[tall].of[at][lower];
+          top[tall].of[at][lower] = scores.lowest();
     });
     ZC_UNROLL
     for (int step = 0; step < Cut::kSteps; ++step)
@@ -265,7 +310,7 @@ private:
         ZC_UNROLL
         for (int lower = 0; lower < 2; ++lower) {
           float &known = state.top[tall].of[at][lower];
-          const float now = top[tall].of[at][lower];
+          const float now = LargerOf::apply(known, scores.scoreOf(top[tall].of[at][lower]));
           const float less = now == scores.lowest() ? 1 : powerOfTwo(known - now);
           known = now;
           state.total[tall].of[at][lower] *= less;
@@ -306,7 +351,8 @@ private:
 
 /// fn(integral_constant<CoreForm, form>)
 template <typename Fn> void withForm(const shapes::AttentionShape &s, const Fn &fn) {
-  if (s.dropout != 0 || s.softcap != 0)
+  const bool isOrdered = s.hasMask || static_cast<float>(s.scale) > 0;
+  if (s.dropout != 0 || s.softcap != 0 || !isOrdered)
     fn(std::integral_constant<CoreForm, CoreForm::general>());
   else if (s.hasMask)
     fn(std::integral_constant<CoreForm, CoreForm::masked>());
@@ -327,7 +373,7 @@ void launchCoreAttention(const shapes::AttentionShape &s, const shapes::Attentio
       const CoreScores<T, form()> scores(s, s.hasMask ? operands[3] : nullptr);
       launch.template blocks<Body::Cut::kThreads>(
           s.batch * s.heads * Body::Own::tilesOf(s.queries),
-          Body{scores, q, k, v, y, static_cast<float *>(operands[t.lse]), packed}, Body::Cut::kShared);
+          Body{scores, q, k, v, y, static_cast<float *>(operands[t.lse]), packed}, Body::kShared);
     });
   });
 }

@@ -16,6 +16,7 @@ namespace zc::cuda {
 template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   using Cut = CoreCut<D>;
   using Own = CoreQueries<T, D, kForm>;
+  static constexpr int kShared = Cut::sharedWith(3);
   CoreGradients<T, kForm> g;
   HeadRows<const T> output;
   HeadRows<T> dq;
@@ -32,17 +33,14 @@ template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
     const Words numbers = g.scores.drawn(frame);
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
-    const CoreSource<T> outputs = own.of(output, g.scores.valueDepth);
-    bringHeld<D, T>(block, copies, own.of(g.grad, g.scores.valueDepth), &outputs, g.packed);
-    forWarps(block, states,
-             [&](auto &warp, State<Warp> &state) { begin(warp, static_cast<char *>(block.shared()), own, state); });
-    block.sync();
-    bringHeld<D, T>(block, copies, own.of(g.q, g.scores.depth), nullptr, g.packed);
-    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
-      takeRows<D>(warp, CoreTile<Warp, D>(block.shared()), state.queries);
-    });
-    block.sync();
-    own.pass(block, copies, g.k, g.v, g.packed, [&](int key, const char *tiles) {
+    const CoreSource<T> held[] = {own.of(g.q, g.scores.depth), own.of(g.grad, g.scores.valueDepth),
+                                  own.of(output, g.scores.valueDepth)};
+    bringHeld<D>(block, copies, held, g.packed);
+    auto take = [&] {
+      const char *shared = static_cast<char *>(block.shared());
+      forWarps(block, states, [&](auto &warp, State<Warp> &state) { begin(warp, shared, own, state); });
+    };
+    own.pass(block, copies, g.k, g.v, g.packed, take, [&](int key, const char *tiles) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
         add(warp, tiles, own, numbers, own.first + warp.index * Cut::kOfWarp, key, state);
       });
@@ -54,12 +52,13 @@ template <typename T, int D, CoreForm kForm> struct CoreQueryGradBody {
   }
 
 private:
-  /// Gradients of the results, and what all of a row share.
+  /// Queries, gradients of their results, and what all of a row share.
   template <typename Warp>
-  ZC_HD void begin(const Warp &warp, const char *tile, const Own &own, State<Warp> &state) const {
+  ZC_HD void begin(const Warp &warp, const char *shared, const Own &own, State<Warp> &state) const {
     CoreRows<Warp, D> outputs;
-    takeRows<D>(warp, CoreTile<Warp, D>(tile), state.grads);
-    takeRows<D>(warp, CoreTile<Warp, D>(tile + Cut::kHeldBytes), outputs);
+    takeRows<D>(warp, CoreTile<Warp, D>(shared + Cut::heldAt(0)), state.queries);
+    takeRows<D>(warp, CoreTile<Warp, D>(shared + Cut::heldAt(1)), state.grads);
+    takeRows<D>(warp, CoreTile<Warp, D>(shared + Cut::heldAt(2)), outputs);
     clear<D>(warp, state.results);
     ZC_UNROLL
     for (int tall = 0; tall < Cut::kTall; ++tall) {
@@ -102,28 +101,35 @@ private:
   template <typename Warp>
   ZC_HD void add(const Warp &warp, const char *tile, const Own &own, const Words &numbers, int query, int key,
                  State<Warp> &state) const {
+    withPlainness<D, kForm>(isPlain(query, key, Cut::kPassing), [&](auto isPlainTile) {
+      forSteps<D, kForm>(
+          [&](int step) { addStep<isPlainTile()>(warp, tile, own, numbers, query, key + 16 * step, step, state); });
+    });
+  }
+  /// Of the warp's queries and so many keys.
+  ZC_HD bool isPlain(int query, int key, int ofKeys) const {
+    return key + ofKeys <= g.scores.keys && g.scores.isPlain(query, Cut::kOfWarp, key, ofKeys);
+  }
+  template <bool kPlain, typename Warp>
+  ZC_HD void addStep(const Warp &warp, const char *tile, const Own &own, const Words &numbers, int query, int first,
+                     int step, State<Warp> &state) const {
     const CoreTile<Warp, D> keys(tile), values(tile + Cut::kPassingBytes);
     const int64_t maskAt = g.scores.maskOf(own.sample, own.head);
-    ZC_UNROLL
-    for (int step = 0; step < Cut::kSteps; ++step) {
-      const int first = key + 16 * step;
-      if (g.scores.isHidden(query, Cut::kOfWarp, first, 16))
-        continue;
-      const bool isPlain = first + 16 <= g.scores.keys && g.scores.isPlain(query, Cut::kOfWarp, first, 16);
-      CoreSums<Warp, D> p, slopes;
-      multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
-      multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
-      g.scores.template drop<D>(warp, numbers, own.sample, own.head, query, first, slopes);
-      g.template steepen<D>(warp, p, slopes,
-                            [&](int at, int tall, int e, int) { return state.delta[tall].of[at][e / 2]; });
-      g.template weigh<D>(
-          warp, p, isPlain, maskAt, [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
-          [&](int row, int other, const auto &f) { return f(query + row, first + other); });
-      forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
-        slopes[tall][half].of[at][e] *= p[tall][half].of[at][e];
-      });
-      addWeightedRows<T, D>(warp, slopes, keys, 16 * step, state.results);
-    }
+    if (!kPlain && g.scores.isHidden(query, Cut::kOfWarp, first, 16))
+      return;
+    CoreSums<Warp, D> p, slopes;
+    multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
+    multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
+    g.scores.template drop<D>(warp, numbers, own.sample, own.head, query, first, slopes);
+    g.template steepen<D>(warp, p, slopes,
+                          [&](int at, int tall, int e, int) { return state.delta[tall].of[at][e / 2]; });
+    g.template weigh<D, CoreSide::queries>(
+        warp, p, kPlain || (!kSplits<D, kForm> && isPlain(query, first, 16)), maskAt, query, first,
+        [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; });
+    forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {
+      slopes[tall][half].of[at][e] *= p[tall][half].of[at][e];
+    });
+    addWeightedRows<T, D>(warp, slopes, keys, 16 * step, state.results);
   }
 };
 
@@ -131,6 +137,7 @@ private:
 template <typename T, int D, CoreForm kForm> struct CoreKeyGradBody {
   using Cut = CoreCut<D>;
   using G = CoreGradients<T, kForm>;
+  static constexpr int kShared = Cut::sharedWith(2);
   G g;
   HeadRows<T> dk, dv;
 
@@ -157,18 +164,19 @@ template <typename T, int D, CoreForm kForm> struct CoreKeyGradBody {
     const int depth = g.scores.depth, valueDepth = g.scores.valueDepth;
     typename Warps<Block>::Copies copies;
     State<Warp> states[Warps<Block>::kHeld];
-    const CoreSource<T> values{g.v.of(own.sample, own.head, own.first), g.v.row, own.count, valueDepth};
-    bringHeld<D, T>(block, copies, {g.k.of(own.sample, own.head, own.first), g.k.row, own.count, depth}, &values,
-                    g.packed);
-    forWarps(block, states, [&](auto &warp, State<Warp> &state) {
-      const char *tile = static_cast<char *>(block.shared());
-      takeRows<D>(warp, CoreTile<Warp, D>(tile), state.keys);
-      takeRows<D>(warp, CoreTile<Warp, D>(tile + Cut::kHeldBytes), state.values);
-      clear<D>(warp, state.ofKeys);
-      clear<D>(warp, state.ofValues);
-    });
-    block.sync();
-    pass(block, copies, own, [&](const Passing &at, const char *stage) {
+    const CoreSource<T> held[] = {{g.k.of(own.sample, own.head, own.first), g.k.row, own.count, depth},
+                                  {g.v.of(own.sample, own.head, own.first), g.v.row, own.count, valueDepth}};
+    bringHeld<D>(block, copies, held, g.packed);
+    auto take = [&] {
+      const char *shared = static_cast<char *>(block.shared());
+      forWarps(block, states, [&](auto &warp, State<Warp> &state) {
+        takeRows<D>(warp, CoreTile<Warp, D>(shared + Cut::heldAt(0)), state.keys);
+        takeRows<D>(warp, CoreTile<Warp, D>(shared + Cut::heldAt(1)), state.values);
+        clear<D>(warp, state.ofKeys);
+        clear<D>(warp, state.ofValues);
+      });
+    };
+    pass(block, copies, own, take, [&](const Passing &at, const char *stage) {
       forWarps(block, states, [&](auto &warp, State<Warp> &state) {
         add(warp, stage, own.sample, at, numbers, own.first + warp.index * Cut::kOfWarp, state);
       });
@@ -194,10 +202,10 @@ private:
             end < g.scores.queries ? end : g.scores.queries};
   }
 
-  /// use(which queries, stage) for the queries, their results' gradients, exponents and deltas, of all heads that share
-  /// the keys.
-  template <typename Block, typename Copies, typename Use>
-  ZC_HD void pass(Block &block, Copies &copies, const Own &own, const Use &use) const {
+  /// take() when what is held is there, and use(which queries, stage) for the queries, their results' gradients,
+  /// exponents and deltas, of all heads that share the keys.
+  template <typename Block, typename Copies, typename Take, typename Use>
+  ZC_HD void pass(Block &block, Copies &copies, const Own &own, const Take &take, const Use &use) const {
     const int first = own.head * g.scores.group(), end = first + g.scores.group();
     passTiles<D>(
         block, copies, Passing{first, own.begin},
@@ -206,7 +214,7 @@ private:
           return at.first + Cut::kPassing < own.end ? Passing{at.head, at.first + Cut::kPassing}
                                                     : Passing{at.head + 1, own.begin};
         },
-        [&](const Passing &at, char *stage) { bring(block, copies, own.sample, at, stage); }, use);
+        [&](const Passing &at, char *stage) { bring(block, copies, own.sample, at, stage); }, take, use);
   }
   template <typename Block, typename Copies>
   ZC_HD void bring(Block &block, Copies &copies, int64_t sample, const Passing &at, char *stage) const {
@@ -233,45 +241,49 @@ private:
   template <typename Warp>
   ZC_HD void add(const Warp &warp, const char *stage, int64_t sample, const Passing &at, const Words &numbers, int key,
                  State<Warp> &state) const {
+    withPlainness<D, kForm>(g.scores.isPlain(at.first, Cut::kPassing, key, Cut::kOfWarp), [&](auto isPlainTile) {
+      forSteps<D, kForm>([&](int step) { addStep<isPlainTile()>(warp, stage, sample, at, numbers, key, step, state); });
+    });
+  }
+  template <bool kPlain, typename Warp>
+  ZC_HD void addStep(const Warp &warp, const char *stage, int64_t sample, const Passing &at, const Words &numbers,
+                     int key, int step, State<Warp> &state) const {
     const CoreTile<Warp, D> queries(stage), grads(stage + Cut::kPassingBytes);
     const int64_t maskAt = g.scores.maskOf(sample, at.head);
     const auto *rows = reinterpret_cast<const Pack<float, 2> *>(stage + 2 * Cut::kPassingBytes);
-    ZC_UNROLL
-    for (int step = 0; step < Cut::kSteps; ++step) {
-      const int first = at.first + 16 * step;
-      const Pack<float, 2> *exponents = rows + 8 * step, *deltas = exponents + Cut::kPassing / 2;
-      if (g.scores.isHidden(first, 16, key, Cut::kOfWarp))
-        continue;
-      const bool isPlain = g.scores.isPlain(first, 16, key, Cut::kOfWarp);
-      CoreSums<Warp, D> p, slopes;
-      auto weigh = [&] {
-        g.template weigh<D>(
-            warp, p, isPlain, maskAt, [&](int, int, int e, int other) { return exponents[other / 2].element[e % 2]; },
-            [&](int row, int other, const auto &f) { return f(first + other, key + row); });
-      };
-      [[maybe_unused]] CoreKept<Warp> kept;
-      multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
-      if constexpr (!G::Scores::kGeneral) // before there are slopes: registers
-        weigh();
-      multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
-      if (g.scores.drops()) {
-        const int64_t ofHead = g.scores.firstNumber(sample, at.head);
-        auto place = [&](int down, int other) { return ofHead + g.scores.place(first + other, key + down); };
-        g.scores.dropout.template draw<D>(warp, numbers, place, kept);
-        g.scores.dropout.template apply<D>(warp, kept, slopes);
-      }
-      g.template steepen<D>(warp, p, slopes,
-                            [&](int, int, int e, int other) { return deltas[other / 2].element[e % 2]; });
-      if constexpr (G::Scores::kGeneral) // after the products' last use
-        weigh();
-      forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int) {
-        slopes[tall][half].of[lane][e] *= p[tall][half].of[lane][e];
+    const int first = at.first + 16 * step;
+    const Pack<float, 2> *exponents = rows + 8 * step, *deltas = exponents + Cut::kPassing / 2;
+    if (!kPlain && g.scores.isHidden(first, 16, key, Cut::kOfWarp))
+      return;
+    const bool isPlain = kPlain || (!kSplits<D, kForm> && g.scores.isPlain(first, 16, key, Cut::kOfWarp));
+    CoreSums<Warp, D> p, slopes;
+    auto weigh = [&] {
+      g.template weigh<D, CoreSide::keys>(warp, p, isPlain, maskAt, first, key, [&](int, int, int e, int other) {
+        return exponents[other / 2].element[e % 2];
       });
-      if (g.scores.drops())
-        g.scores.dropout.template apply<D>(warp, kept, p);
-      addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
-      addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);
+    };
+    [[maybe_unused]] CoreKept<Warp> kept;
+    multiplyRows<T, D>(warp, state.keys, queries, 16 * step, p);
+    if constexpr (!G::Scores::kGeneral) // before there are slopes: registers
+      weigh();
+    multiplyRows<T, D>(warp, state.values, grads, 16 * step, slopes);
+    if (g.scores.drops()) {
+      const int64_t ofHead = g.scores.firstNumber(sample, at.head);
+      auto place = [&](int down, int other) { return ofHead + g.scores.place(first + other, key + down); };
+      g.scores.dropout.template draw<D>(warp, numbers, place, kept);
+      g.scores.dropout.template apply<D>(warp, kept, slopes);
     }
+    g.template steepen<D>(warp, p, slopes,
+                          [&](int, int, int e, int other) { return deltas[other / 2].element[e % 2]; });
+    if constexpr (G::Scores::kGeneral) // after the products' last use
+      weigh();
+    forSums<D>(warp, [&](int lane, int tall, int half, int e, int, int) {
+      slopes[tall][half].of[lane][e] *= p[tall][half].of[lane][e];
+    });
+    if (g.scores.drops())
+      g.scores.dropout.template apply<D>(warp, kept, p);
+    addWeightedRows<T, D>(warp, p, grads, 16 * step, state.ofValues);
+    addWeightedRows<T, D>(warp, slopes, queries, 16 * step, state.ofKeys);
   }
 };
 
@@ -295,9 +307,9 @@ void launchCoreAttentionGrad(const shapes::AttentionShape &s, const shapes::Atte
       const CoreGradients<T, form()> g{scores, grad, q, k, v, lse, deltas, deltas + s.batch * s.heads * s.queries,
                                        packed};
       launch.template blocks<Cut::kThreads>(s.batch * s.heads * Queries::Own::tilesOf(s.queries),
-                                            Queries{g, output, dq}, Cut::kShared);
+                                            Queries{g, output, dq}, Queries::kShared);
       launch.template blocks<Cut::kThreads>(s.batch * s.keyHeads * Queries::Own::tilesOf(s.keys), Keys{g, dk, dv},
-                                            Cut::kShared);
+                                            Keys::kShared);
       if constexpr (form() != CoreForm::plain)
         if (s.hasMaskGrad)
           launchCoreMaskGrad<columns()>(s, g, static_cast<float *>(operands[t.dMask]), launch);

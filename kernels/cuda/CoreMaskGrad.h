@@ -108,10 +108,9 @@ private:
         continue;
       CoreSums<Warp, D> p, slopes;
       multiplyRows<T, D>(warp, state.queries, keys, 16 * step, p);
-      g.template weigh<D>(
-          warp, p, false, g.scores.maskOf(sample, head),
-          [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; },
-          [&](int down, int other, const auto &f) { return f(query + down, first + other); });
+      g.template weigh<D, CoreSide::queries>(
+          warp, p, false, g.scores.maskOf(sample, head), query, first,
+          [&](int at, int tall, int e, int) { return state.exponent[tall].of[at][e / 2]; });
       multiplyRows<T, D>(warp, state.grads, values, 16 * step, slopes);
       g.scores.template drop<D>(warp, numbers, sample, head, query, first, slopes);
       forSums<D>(warp, [&](int at, int tall, int half, int e, int, int) {

@@ -2,8 +2,9 @@
 //
 // Each warp of a block holds rows of one side, 16 or 32, as A of m16n8k16 in registers; rows of the other side pass
 // through memory that the block shares, two tiles of each tensor in turn: one is computed with while the next is on its
-// way. What becomes of a product's sums (P, dS) is A of the next product as it lies in the lanes, so scores never leave
-// registers. (Dao: "FlashAttention-2", 2023; a warp's rows are its own throughout, so warps wait for tiles alone.)
+// way, a barrier for each. What is held comes beside the first of them. What becomes of a product's sums (P, dS) is A
+// of the next product as it lies in the lanes, so scores never leave registers. (Dao: "FlashAttention-2", 2023; a
+// warp's rows are its own throughout, so warps wait for tiles alone.)
 //
 // A tile's rows have D numbers of 16 bits, zeroes behind a head's own. Sixteen bytes of a row lie where ldmatrix, which
 // reads those of eight rows at once, finds each in banks of its own.
@@ -29,8 +30,15 @@ template <int D> struct CoreCut {
   static constexpr int kPassingBytes = 2 * D * kPassing, kHeldBytes = 2 * D * kOfBlock;
   /// What passes at once: tiles of two tensors, and two numbers of each row.
   static constexpr int kStageBytes = 2 * kPassingBytes + 2 * 4 * kPassing;
-  static constexpr int kShared = 2 * kStageBytes; ///< in turn; before that, rows that are held come through it
-  static_assert(2 * kHeldBytes <= kShared, "of two tensors");
+  static constexpr int kStages = 2; ///< in turn
+  /// Where rows of tensor `held` come that warps hold: of the first one where nothing passes yet, behind the first
+  /// tile.
+  static constexpr int heldAt(int held) {
+    return held == 0 ? kStageBytes : kStages * kStageBytes + (held - 1) * kHeldBytes;
+  }
+  static_assert(kHeldBytes <= kStageBytes);
+  /// Bytes that a block shares which holds rows of so many tensors: with two blocks of 3 on a multiprocessor, 134 KB.
+  static constexpr int sharedWith(int held) { return heldAt(held); }
 };
 
 /// Bytes from a tile's beginning to 16 bytes of one of its rows.
@@ -175,37 +183,38 @@ ZC_HD void bringRows(Block &block, Copies &copies, char *tile, const CoreSource<
   });
 }
 
-/// Rows that the block's warps hold, of both tensors; of one if `second` is null. Then all have them.
-template <int D, typename T, typename Block, typename Copies>
-ZC_HD void bringHeld(Block &block, Copies &copies, const CoreSource<T> &x, const CoreSource<T> *second, bool packed) {
+/// Rows that the block's warps hold, of so many tensors; passTiles() waits for them.
+template <int D, typename T, typename Block, typename Copies, int N>
+ZC_HD void bringHeld(Block &block, Copies &copies, const CoreSource<T> (&tensors)[N], bool packed) {
   using Cut = CoreCut<D>;
-  char *tile = static_cast<char *>(block.shared());
-  bringRows<D, Cut::kOfBlock>(block, copies, tile, x, packed);
-  if (second)
-    bringRows<D, Cut::kOfBlock>(block, copies, tile + Cut::kHeldBytes, *second, packed);
+  ZC_UNROLL
+  for (int held = 0; held < N; ++held)
+    bringRows<D, Cut::kOfBlock>(block, copies, static_cast<char *>(block.shared()) + Cut::heldAt(held), tensors[held],
+                                packed);
   copies.commit();
-  copies.template wait<0>();
-  block.sync();
 }
 
-/// use(at, stage) for what passes, `at` and then next(at) while isThere(at); bring(at, stage) has copied its tiles.
+/// take() when rows that are held have come, while the first tiles are on their way, and then use(at, stage) for what
+/// passes, `at` and then next(at) while isThere(at); bring(at, stage) has copied its tiles.
 template <int D, typename Block, typename Copies, typename At, typename IsThere, typename Next, typename Bring,
-          typename Use>
+          typename Take, typename Use>
 ZC_HD void passTiles(Block &block, Copies &copies, At at, const IsThere &isThere, const Next &next, const Bring &bring,
-                     const Use &use) {
+                     const Take &take, const Use &use) {
   char *stages = static_cast<char *>(block.shared());
   if (isThere(at))
     bring(at, stages);
   copies.commit();
+  copies.template wait<1>();
+  block.sync();
+  take();
   for (int turn = 0; isThere(at); turn ^= 1) {
+    copies.template wait<0>();
+    block.sync(); // these are there, and nobody reads the others, or what was held there, any more
     const At then = next(at);
     if (isThere(then))
       bring(then, stages + (turn ^ 1) * CoreCut<D>::kStageBytes);
     copies.commit();
-    copies.template wait<1>();
-    block.sync();
     use(at, stages + turn * CoreCut<D>::kStageBytes);
-    block.sync();
     at = then;
   }
 }

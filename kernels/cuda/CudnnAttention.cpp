@@ -17,9 +17,15 @@ int64_t CudnnAttention::gradBytes(const shapes::AttentionShape &s) {
 
 namespace {
 
-/// Whose attention is the faster one, of what tensor cores take (isOnTensorCores): forward, gradient. cuDNN's, as long
-/// as nobody has measured ours beside it: zc-gpu-bench attention.
-constexpr bool kOursIsFaster[] = {false, false};
+/// The deepest heads of which ours is the faster one, of what tensor cores take (isOnTensorCores): forward, gradient.
+/// None, as long as nobody has measured it beside cuDNN's: zc-gpu-bench attention. Of deeper heads than these a warp
+/// holds half as many rows, and reads all that passes twice as often.
+constexpr int64_t kOursIsFasterTo[] = {0, 0}, kMayBeFasterTo = 64;
+static_assert(kOursIsFasterTo[0] <= kMayBeFasterTo && kOursIsFasterTo[1] <= kMayBeFasterTo);
+
+bool isOursFaster(AttentionPass pass, const shapes::AttentionShape &s) {
+  return isOnTensorCores(s) && std::max(s.depth, s.valueDepth) <= kOursIsFasterTo[size_t(pass)];
+}
 
 bool isTaken(const shapes::AttentionShape &s) {
   bool isHalf = s.dtype == DType::bf16 || s.dtype == DType::f16;
@@ -136,8 +142,8 @@ std::optional<CudnnAttention> CudnnAttention::of(const KernelSpec &spec) {
 
 std::optional<CudnnAttention> CudnnAttention::chosen(const KernelSpec &spec) {
   std::optional<CudnnAttention> made = of(spec);
-  const bool isOurs =
-      made && isOnTensorCores(made->shape) && (kOursIsFaster[size_t(made->pass)] || spec.getInt("own", 0) != 0);
+  const bool isAsked = spec.getInt("own", 0) != 0;
+  const bool isOurs = made && (isOursFaster(made->pass, made->shape) || (isAsked && isOnTensorCores(made->shape)));
   return isOurs ? std::nullopt : std::move(made);
 }
 

@@ -75,6 +75,19 @@ template <typename I> struct PairsBody {
   }
 };
 
+/// One past the last of the sorted `count` that are what rows[first] is: by steps that double, then by halves of the
+/// last one. Of 32k that are padding 30 reads one after the other, not 32k.
+ZC_HD int64_t endOfRun(const int32_t *rows, int64_t first, int64_t count) {
+  int64_t end = first + 1, step = 1;
+  auto goesOn = [&] { return end + step <= count && rows[end + step - 1] == rows[first]; };
+  for (; goesOn(); step *= 2)
+    end += step;
+  for (step /= 2; step > 0; step /= 2)
+    if (goesOn())
+      end += step;
+  return end;
+}
+
 /// Block (o, p): where sorted pair p is the first of its row, the row's sum.
 template <typename T> struct SegmentSumBody {
   const T *grad;
@@ -87,12 +100,11 @@ template <typename T> struct SegmentSumBody {
     int32_t row = rows[p];
     if (p > 0 && rows[p - 1] == row)
       return;
-    int64_t end = p + 1;
-    while (end < count && rows[end] == row)
-      ++end;
+    const int64_t end = endOfRun(rows, p, count);
+    constexpr int kOnTheirWay = Block::kThreads > 256 ? 16 : 24; // registers
     block.forEach(inner, [&](int64_t j) {
       Sum<T> sum = 0;
-      inBatches(
+      inBatches<kOnTheirWay>(
           p, end, [&](int64_t k) { return grad[(outer * count + sources[k]) * inner + j]; },
           [&](T source) { sum += load(source); });
       T &to = d[(outer * n + row) * inner + j];

@@ -179,7 +179,8 @@ public:
     return static_cast<Address>(__cvta_generic_to_shared(shared));
   }
 
-  __device__ DeviceWarp() : index(static_cast<int>(threadIdx.x / 32)) {}
+  /// Of lane 0, as all have it: so that ptxas knows what depends on it to be the same for a warp.
+  __device__ DeviceWarp() : index(static_cast<int>(__shfl_sync(0xffffffffu, threadIdx.x / 32, 0))) {}
   const int index;
 
   template <typename F> __device__ void forLanes(F f) const { f(static_cast<int>(threadIdx.x % 32), 0); }

@@ -13,6 +13,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 namespace zc::cuda {
@@ -140,12 +141,19 @@ public:
 
 private:
   /// Addresses are multiples of 16 bytes where slices begin; parts of slices may begin anywhere.
-  static constexpr uint32_t kAlignments = 2, kAligned = 16;
+  static constexpr uint32_t kAligned = 16;
+  /// How a product is made.
+  struct Way {
+    cublasLtMatmulAlgo_t algorithm;
+    bool addsBias; ///< in the epilogue; else it lies in the result before the product is added
+  };
 
   Status describe();
   Status setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matrix, DType type);
-  Result<bool> choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm);
-  std::string question(uint32_t alignment) const;
+  Status choose(uint32_t alignment, bool addsBias, std::optional<Way> &way);
+  std::string question(uint32_t alignment, bool addsBias) const;
+  Status setBias(const void *bias) const;
+  const std::optional<Way> &wayOf(void *const *operands) const;
   Status withoutProduct(void *const *operands, cudaStream_t stream) const;
   Status fillBias(void *const *operands, cudaStream_t stream) const;
   Status prepareGeluGrad();
@@ -154,6 +162,8 @@ private:
     return {};
   }
   void *result(void *const *operands) const { return operands[hasThird() ? 3 : 2]; }
+  /// Of doubles a description that names a bias is refused, whatever its epilogue.
+  bool mayAddBias() const { return spec.shape.hasBias && spec.shape.dtype != DType::f64; }
   bool hasThird() const { return spec.shape.hasBias || spec.hasAddend || spec.isGeluGrad; }
   int64_t elements() const { return spec.shape.numBatches * spec.shape.m * spec.shape.n; }
   std::string what() const {
@@ -167,8 +177,7 @@ private:
   const LtProduct product;
   cublasLtHandle_t handle{};
   Descriptors made;
-  bool addsBias = false; ///< in the epilogue; else it lies in the result before the product is added
-  std::array<cublasLtMatmulAlgo_t, kAlignments> algorithms{}; ///< for aligned addresses, for all
+  std::optional<Way> aligned, anywhere; ///< the second one cuBLASLt may not have
 };
 
 Status LtMatmul::setLayout(cublasLtMatrixLayout_t &layout, const LtMatrix &matrix, DType type) {
@@ -208,7 +217,7 @@ Status LtMatmul::describe() {
 }
 
 /// All that heuristics see, but for the GPU: "12 x 1024x64 by 64x1024 of bf16 to bf16, turned: right, strides ..."
-std::string LtMatmul::question(uint32_t alignment) const {
+std::string LtMatmul::question(uint32_t alignment, bool addsBias) const {
   const auto &[a, b, d] = std::tie(product.a, product.b, product.d);
   const shapes::MatmulShape &s = spec.shape;
   std::string text = std::to_string(product.batches) + " x " + std::to_string(s.m) + "x" + std::to_string(s.k) +
@@ -244,8 +253,14 @@ static std::string algorithmOf(const cublasLtMatmulHeuristicResult_t &found) {
   return text + std::to_string(found.workspaceSize) + " bytes";
 }
 
-/// Is there an algorithm for addresses of `alignment` bytes?
-Result<bool> LtMatmul::choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorithm) {
+/// The bias that an epilogue adds; null: none does.
+Status LtMatmul::setBias(const void *bias) const {
+  ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT));
+  return set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+}
+
+/// An algorithm for addresses of `alignment` bytes, if there is one.
+Status LtMatmul::choose(uint32_t alignment, bool addsBias, std::optional<Way> &way) {
   const CublasLt &lt = CublasLt::instance();
   for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -255,13 +270,13 @@ Result<bool> LtMatmul::choose(uint32_t alignment, cublasLtMatmulAlgo_t &algorith
   cublasStatus_t status = lt.heuristic(handle, made.operation, made.layouts[0], made.layouts[1], made.layouts[2],
                                        made.layouts[2], made.preference, 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
-    Choices::instance().add("cuBLASLt", question(alignment), "none");
-    return false;
+    Choices::instance().add("cuBLASLt", question(alignment, addsBias), "none");
+    return {};
   }
   ZC_CUBLAS(status, what());
-  Choices::instance().add("cuBLASLt", question(alignment), algorithmOf(found));
-  algorithm = found.algo;
-  return true;
+  Choices::instance().add("cuBLASLt", question(alignment, addsBias), algorithmOf(found));
+  way = Way{found.algo, addsBias};
+  return {};
 }
 
 Status LtMatmul::prepare() {
@@ -273,39 +288,27 @@ Status LtMatmul::prepare() {
   ZC_RETURN_IF_ERROR(describe());
   if (spec.isGeluGrad)
     return prepareGeluGrad();
-  auto size = static_cast<uint32_t>(sizeOf(spec.shape.dtype));
-  auto chooseBoth = [&]() -> Result<bool> {
-    Result<bool> aligned = choose(kAligned, algorithms[0]);
-    return aligned && *aligned ? choose(size, algorithms[1]) : aligned;
-  };
-  // Of doubles a description that names a bias is refused, whatever its epilogue.
-  if (spec.shape.hasBias && spec.shape.dtype != DType::f64) {
-    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nowhere()));
-    addsBias = true;
-    Result<bool> there = chooseBoth();
-    ZC_RETURN_IF_ERROR(there.status());
-    if (*there)
-      return {};
-    addsBias = false;
-    void *none = nullptr;
-    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
-    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, none));
+  const auto size = static_cast<uint32_t>(sizeOf(spec.shape.dtype));
+  if (mayAddBias()) {
+    ZC_RETURN_IF_ERROR(setBias(nowhere()));
+    ZC_RETURN_IF_ERROR(choose(kAligned, true, aligned));
+    if (aligned)
+      ZC_RETURN_IF_ERROR(choose(size, true, anywhere));
+    ZC_RETURN_IF_ERROR(setBias(nullptr));
   }
-  Result<bool> there = chooseBoth();
-  ZC_RETURN_IF_ERROR(there.status());
-  if (!*there)
+  if (!aligned)
+    ZC_RETURN_IF_ERROR(choose(kAligned, false, aligned));
+  if (!aligned)
     return makeError(Code::unsupported, 633, "cuBLASLt has no way to " + what());
-  return {};
+  return anywhere ? Status() : choose(size, false, anywhere);
 }
 
 Status LtMatmul::prepareGeluGrad() {
   ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DGELU));
   ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, nowhere()));
   ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d.rows));
-  Result<bool> there = choose(kAligned, algorithms[0]);
-  ZC_RETURN_IF_ERROR(there.status());
-  if (!*there)
+  ZC_RETURN_IF_ERROR(choose(kAligned, false, aligned));
+  if (!aligned)
     return makeError(Code::unsupported, 633, "cuBLASLt has no way to " + what());
   return {};
 }
@@ -338,19 +341,38 @@ Status LtMatmul::fillBias(void *const *operands, cudaStream_t stream) const {
   return {};
 }
 
+/// One for all calls: a bias lies in all of the result or in none of it.
+const std::optional<LtMatmul::Way> &LtMatmul::wayOf(void *const *operands) const {
+  const auto place = [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i]); };
+  const int64_t size = sizeOf(spec.shape.dtype), outSize = sizeOf(spec.out);
+  uintptr_t places = aligned->addsBias ? place(2) : 0;
+  for (const LtProduct::Offsets &at : product.calls) {
+    const auto out = static_cast<uintptr_t>(at.out * outSize);
+    places |= (place(0) + static_cast<uintptr_t>(at.lhs * size)) | (place(1) + static_cast<uintptr_t>(at.rhs * size)) |
+              (reinterpret_cast<uintptr_t>(result(operands)) + out) | (spec.hasAddend ? place(2) + out : 0);
+  }
+  return places % kAligned == 0 ? aligned : anywhere;
+}
+
 Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stream) {
   const CublasLt &lt = CublasLt::instance();
   if (!handle)
     return withoutProduct(operands, stream);
+  const std::optional<Way> &way = wayOf(operands);
+  if (!way)
+    return makeError(Code::unsupported, 633,
+                     "cuBLASLt has no way to " + what() + " at addresses that are no multiples of " +
+                         std::to_string(kAligned));
   auto *lhs = static_cast<const char *>(operands[0]), *rhs = static_cast<const char *>(operands[1]);
   auto *out = static_cast<char *>(result(operands));
   if (spec.isGeluGrad)
     ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands[2]));
-  if (addsBias)
-    ZC_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[2]));
-  else if (spec.shape.hasBias)
+  if (mayAddBias())
+    ZC_RETURN_IF_ERROR(setBias(way->addsBias ? operands[2] : nullptr));
+  const bool isBiasBefore = spec.shape.hasBias && !way->addsBias;
+  if (isBiasBefore)
     ZC_RETURN_IF_ERROR(fillBias(operands, stream));
-  bool adds = spec.hasAddend || (spec.shape.hasBias && !addsBias);
+  const bool adds = spec.hasAddend || isBiasBefore;
   const char *addend = spec.hasAddend ? static_cast<const char *>(operands[2]) : out;
   const double one = 1, zero = 0;
   const float oneFloat = 1, zeroFloat = 0;
@@ -362,11 +384,8 @@ Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stre
   for (const LtProduct::Offsets &at : product.calls) {
     const char *a = rhs + at.rhs * size, *b = lhs + at.lhs * size, *c = addend + at.out * outSize;
     char *d = out + at.out * outSize;
-    auto places = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) | reinterpret_cast<uintptr_t>(c) |
-                  reinterpret_cast<uintptr_t>(d) | (addsBias ? reinterpret_cast<uintptr_t>(operands[2]) : 0);
     ZC_CUBLAS(lt.matmul(handle, made.operation, alpha, a, made.layouts[0], b, made.layouts[1], beta, c, made.layouts[2],
-                        d, made.layouts[2], &algorithms[places % kAligned == 0 ? 0 : 1], workspace, spec.workspace,
-                        stream),
+                        d, made.layouts[2], &way->algorithm, workspace, spec.workspace, stream),
               what());
   }
   return {};

@@ -68,6 +68,19 @@ def beside():
         raise Case(f"exit code {code} of a kernel that strays: {said[-2000:]}")
 
 
+def aligned_less():
+    """Products that lie where cuBLASLt adds no bias: written before. Where it multiplies nothing: refused, and what lies elsewhere is not."""
+    code, said = kernels("Fast.matmul", "epilogues=16")
+    if code:
+        raise Case(f"exit code {code} without epilogues: {said[-2000:]}")
+    code, said = kernels("Fast.matmul", "aligned=16")
+    if code != 1 or "at addresses that are no multiples of 16" not in said:
+        raise Case(f"exit code {code} of addresses that are refused: {said[-2000:]}")
+    code, said = kernels("Linear.gelu*", "aligned=16")
+    if code:
+        raise Case(f"exit code {code} of addresses that are taken: {said[-2000:]}")
+
+
 def asked_before():
     """Products that plans ask for, beside what cuBLASLt was asked for on GPUs (on_gpu.py's `shapes` saves it): none was refused there."""
     saved = sorted((ROOT / "test/cuda/devices").glob("*-libraries.json"))
@@ -168,7 +181,7 @@ def without(library, package):
 
 
 suite.run([("kernels on few shapes", few_shapes), ("kernels over their operands", over), ("kernels that write beside their results", beside),
-           ("products that GPUs were asked for", asked_before), ("products of rounded factors", rounds_factors)])
+           ("products that lie anywhere", aligned_less), ("products that GPUs were asked for", asked_before), ("products of rounded factors", rounds_factors)])
 suite.run([checks("fixtures"), checks("streams", "bits", "tiers", "faults")])
 suite.run([like_steps(machine, "--zero-stage", "3", *flags, said=said) for machine, said in (
                ("gpus=1", "2 ranks share one GPU"), ("gpus=2", ""), ("gpus=2,kinds=2", 'rank 0 has "a double\'s GPU"; rank 1 has "a double\'s GPU of kind 1"'), ("waits=0", ""), ("gpus=2,pins=0", "cannot be pinned"), ("gpus=2,waits=0", ""))

@@ -37,6 +37,33 @@ TEST(FastAttention, takesMasksOfAnyBroadcastShape) {
       });
 }
 
+/// Of keys alone, as padding has them, they are read once for all queries: the bits of those of each query.
+TEST(Attention, ofMasksOfKeysHasTheBitsOfThoseOfQueries) {
+  const int64_t queries = 70, keys = 90;
+  for (int64_t depth : {24, 64, 128})
+    for (DType of : {DType::boolean, DType::f32, DType::bf16}) {
+      const AttentionCase row{
+          {1, 2, queries, depth}, {1, 1, keys, depth}, {1, 1, keys, depth}, {1, 2, 1, keys}, of, true};
+      const Value mask = maskOf(row);
+      Value whole({of, {1, 2, queries, keys}});
+      for (int64_t i = 0; i < 2 * queries * keys; ++i)
+        whole.set(size_t(i), mask.get(size_t(i / (queries * keys) * keys + i % keys)));
+      const Value q = random(DType::bf16, row.query, 1), k = random(DType::bf16, row.key, 2),
+                  v = random(DType::bf16, row.key, 3), grad = random(DType::bf16, row.query, 4),
+                  lse({DType::f32, {1, 2, queries}});
+      const Attributes attributes = {{"own", kOne}, {"causal", kOne}};
+      auto resultsOf = [&](const Value &own) {
+        const std::vector<Value> made =
+            must(runOn(blockRegistry(), {"attention", {q, k, v, own}, {q, lse}, attributes}));
+        std::vector<Value> all = must(
+            runOn(blockRegistry(), {"attention_grad", {grad, q, k, v, made[0], made[1], own}, {q, k, v}, attributes}));
+        all.insert(all.end(), made.begin(), made.end());
+        return all;
+      };
+      EXPECT_TRUE(resultsOf(mask) == resultsOf(whole)) << nameOf(of) << ", heads of " << depth;
+    }
+}
+
 /// Of a table that is trained: one for all samples, for all heads, grouped ones, blocks that `causal` leaves out.
 /// Where queries fill no tile, what is not there would have the last one's mask: infinite as a power.
 TEST(FastAttention, takesMasksThatDecide) {

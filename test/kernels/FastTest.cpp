@@ -365,6 +365,26 @@ TEST(Fast, gathers) {
     });
 }
 
+/// Rows that repeat: each of 70 another number of times, and one as often as padding does.
+TEST(Fast, gradientsOfRowsThatRepeat) {
+  std::vector<double> rows;
+  for (int row = 1; row <= 70; ++row)
+    rows.insert(rows.end(), size_t(row == 70 ? 3001 : row), row);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937(1));
+  const auto count = static_cast<int64_t>(rows.size());
+  Value indices({DType::i64, {count}});
+  for (size_t i = 0; i < rows.size(); ++i)
+    indices.set(i, rows[i]);
+  for (int64_t width : {5, 200, 2100}) // a block is a warp, 8 and 32
+    forFastTypes([&](DType type) {
+      const Call call{"gather_grad",
+                      {random(type, {count, width}, 1), indices},
+                      {Value({type, {72, width}})},
+                      {{"axis", int64_t{0}}}};
+      EXPECT_TRUE(must(runOn(blockRegistry(), call))[0] == must(run(call))[0]) << nameOf(type) << " " << width;
+    });
+}
+
 /// Elements and slices, taken and updated: what falls on one element falls in index order, on however many threads.
 TEST(Fast, elementsAndSlicesAtIndices) {
   const Ints data = {12, 40, 70};

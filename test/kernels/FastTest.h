@@ -57,7 +57,7 @@ inline void expectFastMatches(Call call, double tolerance, Bits bits = Bits::per
     }
     for (size_t offset : {0, 1, 7}) {
       Result<std::vector<Value>> again = run(atOffset(call, offset), false);
-      ASSERT_TRUE(again.ok());
+      ASSERT_TRUE(again.ok()) << again.error().message;
       for (size_t i = 0; i < first->size(); ++i)
         ASSERT_TRUE((*again)[i] == (*first)[i]) << "output " << i << " at offset " << offset;
     }

@@ -169,37 +169,44 @@ TEST(Fibers, normsOfGradientsHaveTheBitsOfBlocks) {
     }
 }
 
-/// Forward, and all gradients.
-void expectAttentionOfBlocks(const Value &q, const Value &mask, const Attributes &more = {}) {
+/// Forward, and all gradients; without a mask where it is null.
+void expectAttentionOfBlocks(const Value &q, const Value *mask, const Attributes &more = {}) {
   const Value k = uniform(q.type, 2, -1, 1), v = uniform(q.type, 3, -1, 1), grad = uniform(q.type, 5, -1, 1);
   const Value lse({DType::f32, {1, q.type.dims[1], q.type.dims[2]}});
   Attributes attributes = {{"scale", 0.3}, {"causal", int64_t{1}}};
   attributes.insert(more.begin(), more.end());
-  const Call forward{"attention", {q, k, v, mask}, {Value(q.type), lse}, attributes};
+  Call forward{"attention", {q, k, v}, {Value(q.type), lse}, attributes};
+  if (mask)
+    forward.inputs.push_back(*mask);
   expectBitsOfBlocks(forward, 1);
   const auto made = must(runOn(blockRegistry(), forward));
-  Call backward{"attention_grad",
-                {grad, q, k, v, made[0], made[1], mask},
-                {Value(q.type), Value(k.type), Value(v.type), Value(mask.type)},
-                attributes};
-  backward.attributes["mask_grad"] = int64_t{1};
+  Call backward{
+      "attention_grad", {grad, q, k, v, made[0], made[1]}, {Value(q.type), Value(k.type), Value(v.type)}, attributes};
+  if (mask) {
+    backward.inputs.push_back(*mask);
+    backward.outputs.emplace_back(mask->type);
+    backward.attributes["mask_grad"] = int64_t{1};
+  }
   expectBitsOfBlocks(backward, 1);
 }
 
 TEST(Fibers, attentionOnTensorCoresHasTheBitsOfBlocks) {
-  for (int64_t depth : {40, 35, 96}) // packed, number by number, two tiles of passing keys for one of queries
-    expectAttentionOfBlocks(uniform({DType::bf16, {1, 1, 150, depth}}, 1, -1, 1),
-                            uniform({DType::f32, {1, 1, 150, 150}}, 4, -1, 1));
+  for (int64_t depth : {40, 35, 96}) { // packed, number by number, two tiles of passing keys for one of queries
+    const Value q = uniform({DType::bf16, {1, 1, 150, depth}}, 1, -1, 1),
+                mask = uniform({DType::f32, {1, 1, 150, 150}}, 4, -1, 1);
+    expectAttentionOfBlocks(q, &mask);
+    expectAttentionOfBlocks(q, nullptr);
+  }
   const Value heads = uniform({DType::bf16, {1, 2, 70, 40}}, 1, -1, 1),
               mask = uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1);
-  expectAttentionOfBlocks(heads, mask); // shared
-  expectAttentionOfBlocks(heads, mask, {{"window", int64_t{20}}, {"softcap", 0.8}});
-  expectAttentionOfBlocks(heads, mask, {{"dropout", 0.3}, {"dropout_id", int64_t{3}}});
+  expectAttentionOfBlocks(heads, &mask); // shared
+  expectAttentionOfBlocks(heads, &mask, {{"window", int64_t{20}}, {"softcap", 0.8}});
+  expectAttentionOfBlocks(heads, &mask, {{"dropout", 0.3}, {"dropout_id", int64_t{3}}});
 }
 
 TEST(Fibers, attentionOnCudaCoresHasTheBitsOfBlocks) {
-  expectAttentionOfBlocks(uniform({DType::f32, {1, 1, 70, 16}}, 1, -1, 1),
-                          uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1));
+  const Value mask = uniform({DType::f32, {1, 1, 70, 70}}, 4, -1, 1);
+  expectAttentionOfBlocks(uniform({DType::f32, {1, 1, 70, 16}}, 1, -1, 1), &mask);
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <cstring>
 
 using namespace zc::doubled;
@@ -302,7 +303,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return wrongly(CUBLAS_STATUS_INVALID_VALUE, call, why);
   if (wanted.schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE)
     return wrongly(CUBLAS_STATUS_INVALID_VALUE, call, "may give other bits each time");
-  if (!product.isSupported())
+  const bool isPlain = product.how.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+  const uint32_t least = isPlain ? options().aligned : std::max(options().aligned, options().epilogues);
+  if (!product.isSupported() || *std::min_element(wanted.alignment, wanted.alignment + 4) < least)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   Algorithm found{Algorithm::kMark, product.hash(), wanted.workspace, {}};
   std::memcpy(found.alignment, wanted.alignment, sizeof found.alignment);

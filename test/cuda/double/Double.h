@@ -31,7 +31,7 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,others=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostin=100,lostas=719,stuck=100".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,others=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostin=100,lostas=719,stuck=100,aligned=16,epilogues=16".
 struct Options {
   int64_t gpus = 1;
   int64_t kinds = 1;                 ///< of GPUs, in turn
@@ -51,6 +51,8 @@ struct Options {
   int64_t stray = 0;                      ///< GPU 0's kernel of this number writes before what it is told of
   int64_t capability = 90;                ///< of computing, 10 major + minor
   bool code = true;                       ///< the build has some for these GPUs
+  uint32_t aligned = 1;                   ///< cuBLASLt multiplies at multiples of so many bytes alone
+  uint32_t epilogues = 1;                 ///< the same of products with an epilogue
 };
 /// Bytes that the threads of a block may share: an H100's.
 constexpr int kMostShared = 227 * 1024;

@@ -35,6 +35,8 @@ const Options &options() {
     ask("stray", made.stray);
     ask("capability", made.capability);
     ask("code", made.code);
+    ask("aligned", made.aligned);
+    ask("epilogues", made.epilogues);
     return made;
   }();
   return read;
