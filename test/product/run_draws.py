@@ -163,6 +163,24 @@ def numbers_of_python():
     exported(depth(0.9, seeded))
 
 
+def numbers_of_a_seed():
+    """That the forward pass gives itself: they are the same in all steps of torch, where zero-run would draw others."""
+    def own(x, h):
+        return (h + torch.randn(h.shape, generator=torch.Generator().manual_seed(7))).square().mean()
+
+    def forked(x, h):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            return (h + torch.randn(h.shape)).square().mean()
+
+    def filled(x, h):
+        return (h + torch.empty_like(h).normal_(generator=torch.Generator().manual_seed(7))).square().mean()
+
+    for draw in (own, forked, filled):
+        with raises(4, "gives the same numbers in every step", "run_draws.py:"):
+            exported(draw)
+
+
 class Recurs(nn.Module):
     """Dropout between the layers of recurrent ones, and of whole channels."""
 
@@ -256,5 +274,5 @@ suite.run([(f"moments, {name}, {exporter}", lambda name=name, exporter=exporter:
 DROPOUTS = (dropout_of_attention, dropout_between_layers)
 suite.run([(f"{f.__name__} {exporter}", lambda f=f, exporter=exporter: f(exporter))
            for f, exporter in by_exporter(suite, DROPOUTS)] +
-          [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, numbers_of_python, alpha_dropout)])
+          [(f.__name__, f) for f in (wrong_gradient, functions_of_dropout, numbers_of_python, numbers_of_a_seed, alpha_dropout)])
 suite.finish()

@@ -21,6 +21,10 @@ Attrs reductionAttr(Node &node, ScatterReduction reduction) {
 
 Attrs scatterAttrs(Node &node) {
   const std::string name = node.stringAttr("reduction", "none");
+  auto torch = node.tracedCall("aten.scatter_reduce");
+  if (name == "none" && torch && torch->size() > 4 && (*torch)[4] == "mean")
+    node.unsupported("of torch's scatter_reduce of \"mean\", which torch.export writes as if the last one stayed",
+                     "scatter_add, divided by how many there are");
   const auto reduction = valueNamed<ScatterReduction>(name);
   if (!reduction)
     node.invalid("reduction is '" + name + "'");

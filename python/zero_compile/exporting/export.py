@@ -246,6 +246,9 @@ def try_out(wrapper, batch, notes):
             if kept and draws.go_on(lambda: steps.duplicate(wrapper)(*batch.values())):
                 raise ZeroError(UNSUPPORTED, f"a number that {kept[0]} would be the same in all steps",
                                 help="torch.rand(()) < p in a torch.where, which zero-run draws anew; or an input; or draw none: a probability of 0, module.eval()")
+            if draw := draws.seeded(drawn, lambda: steps.duplicate(wrapper)(*batch.values())):
+                raise ZeroError(UNSUPPORTED, f"{draw} gives the same numbers in every step, of a generator that the forward pass seeds; zero-run would draw others",
+                                help="draw them once: self.register_buffer(...) in __init__")
             if not wrapper.state.refused:
                 state.repeats(wrapper, batch, said.append)
         except ZeroError:
@@ -256,7 +259,7 @@ def try_out(wrapper, batch, notes):
     for text in said:
         notes(text)
     wrapper.state.tell(steps.inner(wrapper), notes)
-    return list(dict.fromkeys(drawn)), own, list(dict.fromkeys(takes)), looked
+    return list(dict.fromkeys(draw for draw, _ in drawn)), own, list(dict.fromkeys(takes)), looked
 
 
 def drops_paths(model):

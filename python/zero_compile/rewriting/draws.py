@@ -157,7 +157,7 @@ def fixed(loss):
 
 @contextlib.contextmanager
 def watched():
-    """Gives a list, into which each draw of the model's own goes: what is called, and where."""
+    """Gives a list, into which each draw of the model's own goes: what is called, and where, beside where its generator stood."""
     from torch.overrides import TorchFunctionMode
     torch = need("torch", "exporting")
     drawing, seen = stand_ins(torch, Numbers(torch)), []
@@ -166,7 +166,8 @@ def watched():
     class Watches(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             if function in drawing and not (function in quiet and quiet[function](*args, **kwargs or {})):
-                seen.append(f"{function.__name__} at {place(sys._getframe(1))}")
+                generator = (kwargs or {}).get("generator") or torch.default_generator
+                seen.append((f"{function.__name__} at {place(sys._getframe(1))}", generator.get_state().numpy().tobytes()))
             return function(*args, **kwargs or {})
 
     with Watches():
@@ -187,6 +188,18 @@ def the_same():
         finally:
             random.setstate(python)
             numpy.random.set_state(numbers)
+
+
+def seeded(drawn, computes):
+    """The first of what `watched` saw whose numbers are the same in every forward pass, of a generator that is seeded on the way; None: there is none."""
+    torch, passes = need("torch", "exporting"), [drawn]
+    with the_same():
+        for seed in (1, 2) if drawn else ():
+            torch.manual_seed(seed)
+            with watched() as again:
+                computes()
+            passes.append(again)
+    return next((draw for (draw, stood), *others in zip(*passes) if all(other == (draw, stood) for other in others)), None)
 
 
 def states():

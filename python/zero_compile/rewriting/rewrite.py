@@ -22,7 +22,7 @@ def traced(model, rows, takes_gradients=False, inputs=0):
     infer_size, torch._C._infer_size = torch._C._infer_size, broadcast  # theirs, which takes no shape that is open
     try:
         answers = answering(torch, model, rows, takes_gradients, inputs)  # of the functions that the model's files have by name
-        with NoGrad.counted(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answers:
+        with NoGrad.watched(torch), attention_within(torch), adaptive_softmax(torch), stateless(torch), settled(torch), answers:
             yield
     finally:
         distribution.set_default_validate_args(validates)
@@ -145,7 +145,7 @@ def answering(torch, model, rows, takes_gradients, inputs):
                 args, kwargs = frozen.taken(args), {name: frozen.taken(value) for name, value in kwargs.items()}
             if complexes.concerns(torch, function, args, kwargs):
                 result = complexes.answer(torch, function, args, kwargs)
-                return result.detach() if NoGrad.depth > 0 and isinstance(result, complexes.Pair) else result
+                return result.detach() if NoGrad.on and isinstance(result, complexes.Pair) else result
             result = writes.answer(answers, function, args, kwargs)
             if result is not NotImplemented:
                 return result
@@ -157,7 +157,7 @@ def answering(torch, model, rows, takes_gradients, inputs):
             writes.note(function, args, kwargs, result)
             picked.note(function, args, kwargs, result)
             parts.note(function, args, kwargs, result)
-            stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.depth > 0 and any(
+            stops = isinstance(result, torch.Tensor) and result.is_floating_point() and NoGrad.on and any(
                 isinstance(value, torch.Tensor) and value.requires_grad for value in complexes.flat([args, *kwargs.values()]))
             if not stops or is_in_place(function):
                 return result

@@ -80,32 +80,47 @@ def stays(input, dim, inputs):
 
 
 class NoGrad:
-    """How many torch.no_grad of the model's own it is in, torch's modules and distributions with it: torch.export itself uses them while it traces."""
-    depth = 0
+    """Has the model said that what it computes needs no gradient, torch's modules and distributions with it? torch.export itself says so while it traces."""
+    on = False
 
     @classmethod
     @contextlib.contextmanager
-    def counted(cls, torch):
-        enter, leave = torch.no_grad.__enter__, torch.no_grad.__exit__
+    def watched(cls, torch):
         inside = os.path.dirname(torch.__file__) + os.sep
         models = tuple(inside + room + os.sep for room in ("nn", "distributions"))
 
-        def count(method, step):
-            def counting(*arguments):
-                frame = sys._getframe(1)
-                while frame and frame.f_code.co_filename.endswith("contextlib.py"):  # as a decorator, in a stack
-                    frame = frame.f_back
-                if frame and (not frame.f_code.co_filename.startswith(inside) or frame.f_code.co_filename.startswith(models)):
-                    cls.depth += step
-                return method(*arguments)
-            return counting
+        def is_models(frame):
+            while frame and frame.f_code.co_filename.endswith("contextlib.py"):  # as a decorator, in a stack
+                frame = frame.f_back
+            return frame and (not frame.f_code.co_filename.startswith(inside) or frame.f_code.co_filename.startswith(models))
 
-        cls.depth = 0
-        torch.no_grad.__enter__, torch.no_grad.__exit__ = count(enter, 1), count(leave, -1)
+        def entering(method, is_off):
+            def enter(mode, *arguments, **options):
+                result = method(mode, *arguments, **options)
+                if is_models(sys._getframe(1)):
+                    mode.on_before, cls.on = cls.on, is_off(mode)
+                return result
+            return enter
+
+        def leaving(method):
+            def leave(mode, *arguments):
+                cls.on = mode.__dict__.pop("on_before", cls.on)
+                return method(mode, *arguments)
+            return leave
+
+        # set_grad_enabled sets it where it is made, so that it may be called as a function.
+        modes = {torch.no_grad: ("__enter__", lambda mode: True), torch.enable_grad: ("__enter__", lambda mode: False),
+                 torch.inference_mode: ("__enter__", lambda mode: mode.mode), torch.set_grad_enabled: ("__init__", lambda mode: not mode.mode)}
+        before = [(mode, name, getattr(mode, name)) for mode, (enter, _) in modes.items() for name in (enter, "__exit__")]
+        cls.on = False
+        for mode, (enter, is_off) in modes.items():
+            setattr(mode, enter, entering(getattr(mode, enter), is_off))
+            mode.__exit__ = leaving(mode.__exit__)
         try:
             yield
         finally:
-            torch.no_grad.__enter__, torch.no_grad.__exit__ = enter, leave
+            for mode, name, method in before:
+                setattr(mode, name, method)
 
 
 class Frozen:

@@ -56,7 +56,7 @@ class Writes:
             if not self.is_there(target, None, args[1]):
                 self.write(target, behind(target, args[1]))
             return None
-        stands = getattr(torch.Tensor, name[:-1], None) in answers or name == "copy_" or NoGrad.depth > 0
+        stands = getattr(torch.Tensor, name[:-1], None) in answers or name == "copy_" or NoGrad.on
         if not (stands or torch.jit.is_tracing() and (target in self.views or any(ref() is not None for ref in self.of.get(target, ())))):
             return NotImplemented
         return self.write(target, value_written(torch, answers, function, args, kwargs))
@@ -100,7 +100,7 @@ def behind(target, value):
 
 def unseen(target, value):
     """In the model's no_grad a gradient goes on as if nothing were written."""
-    return behind(target, value) if NoGrad.depth > 0 and target.is_floating_point() else value
+    return behind(target, value) if NoGrad.on and target.is_floating_point() else value
 
 
 def name_of(function):
