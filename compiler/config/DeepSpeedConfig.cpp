@@ -40,7 +40,7 @@ public:
     for (Status (Translation::*part)() : {&Translation::zero, &Translation::offload, &Translation::communication,
                                           &Translation::precision, &Translation::batch})
       ZC_RETURN_IF_ERROR((this->*part)());
-    ZC_RETURN_IF_ERROR(translateScheduler(keys)); // its rate comes before the optimizer's
+    ZC_RETURN_IF_ERROR(translateScheduler(keys, flag("lr"))); // its rate comes before the optimizer's
     ZC_RETURN_IF_ERROR(optimizer());
     for (const char *section : kUnsupported)
       ZC_RETURN_IF_ERROR(keys.mustBeOff(section));
@@ -50,6 +50,12 @@ public:
   int64_t microRows = 0; ///< as DeepSpeedConfig's
 
 private:
+  /// The value of a flag that is given as well, which wins; empty: it is not.
+  std::string flag(const std::string &name) const {
+    auto found = given.find(name);
+    return found == given.end() || found->second.empty() ? "" : found->second.back();
+  }
+
   Status place(const std::string &key, const std::string &flag) {
     const Json *value = keys.find(key);
     if (!value)
@@ -69,6 +75,8 @@ private:
       ZC_RETURN_IF_ERROR(keys.isOn(key, on));
       half |= on;
     }
+    if (const std::string precision = flag("precision"); !precision.empty())
+      half = precision != "fp32";
     double width = half ? 2 : 4;                                                     // DeepSpeed counts elements
     if (const Json *old = keys.find("/zero_optimization"); old && old->is_boolean()) // before there were stages
       keys.give("zero-stage", *old == true ? "1" : "0");
@@ -122,12 +130,13 @@ private:
 
   Status precision() {
     std::string type = "fp32";
+    const std::string wins = flag("precision");
     for (const std::string section : kPrecisions) {
       bool on = false;
       ZC_RETURN_IF_ERROR(keys.isOn(section + "/enabled", on));
       const std::string name = section == "/fp16" ? "fp16" : "bf16";
       if (keys.isAuto(section + "/enabled"))
-        resolve(section + "/enabled", "off");
+        resolve(section + "/enabled", "off", "precision");
       if (on && type != "fp32" && type != name)
         return keys.wrong(section + "/enabled", "false where \"" + type + "\" is enabled: a run has one precision");
       if (on) {
@@ -136,16 +145,15 @@ private:
       }
       ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_master_weights_and_grads", false, kNoSuchType));
       ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_optimizer_states", false, kNoSuchType));
-      ZC_RETURN_IF_ERROR(lossScale(section == "/fp16" && on));
+      ZC_RETURN_IF_ERROR(lossScale(section == "/fp16" && on && (wins.empty() || wins == "fp16")));
     }
-    if (auto flag = given.find("precision"); flag != given.end() && !flag->second.empty())
-      type = flag->second.back();
+    type = wins.empty() ? type : wins;
     ZC_RETURN_IF_ERROR(gradientTypes(type));
     double clip = 0;
     ZC_RETURN_IF_ERROR(keys.read("/gradient_clipping", clip));
     if (keys.isAuto("/gradient_clipping")) {
       clip = 1;
-      resolve("/gradient_clipping", "1, --clip-grad-norm");
+      resolve("/gradient_clipping", "1, --clip-grad-norm", "clip-grad-norm");
     }
     if (clip != 0)
       keys.give("clip-grad-norm", Json(clip).dump());
@@ -207,7 +215,7 @@ private:
     ZC_RETURN_IF_ERROR(keys.read(steps, accumulation, 1));
     if (keys.isAuto(steps) && !(train && micro)) {
       accumulation = 1;
-      resolve(steps, "1, --grad-accumulation");
+      resolve(steps, "1, --grad-accumulation", "grad-accumulation");
     }
     keys.isAuto(all);
     keys.isAuto(rows);
@@ -248,11 +256,11 @@ private:
       const char *key, *option, *value;
     };
     // TrainingArguments' own, which is what "auto" becomes where nobody says otherwise.
-    for (auto [key, option, value] : {Default{"lr", "lr", "5e-05"}, Default{"betas", "betas", "0.9,0.999"},
+    for (auto [key, option, value] : {Default{"lr", "lr", kAutoRate}, Default{"betas", "betas", "0.9,0.999"},
                                       Default{"eps", "eps", "1e-08"}, Default{"weight_decay", "weight-decay", "0"}})
       if (keys.isAuto(params + key)) {
         keys.give(option, value);
-        resolve(params + key, std::string(value) + ", --" + option);
+        resolve(params + key, std::string(value) + ", --" + option, option);
       }
     constexpr const char *kNot = "is not in this version";
     for (const char *key : {"nesterov", "amsgrad", "maximize"})
@@ -286,9 +294,10 @@ private:
     return Status::success();
   }
 
-  /// Says what an "auto" became.
-  void resolve(const std::string &key, const std::string &value) {
-    keys.note("\"" + key.substr(1) + "\" is \"auto\": " + value);
+  /// Says what an "auto" became, unless `option` says what it is.
+  void resolve(const std::string &key, const std::string &value, const std::string &option) {
+    if (flag(option).empty())
+      keys.note("\"" + key.substr(1) + "\" is \"auto\": " + value);
   }
 
   static constexpr const char *kNoSuchType = "is not in this version: master weights and their state are fp32";

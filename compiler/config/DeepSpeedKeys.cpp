@@ -83,9 +83,12 @@ constexpr const char *kWithoutMeaning[] = {"/zero_optimization/overlap_comm",
                                            "/load_universal_checkpoint",
                                            "/checkpoint"};
 
-/// May be "auto" without a meaning here: what is below changes no number that is trained, or is what it would be filled
-/// in with. The keys that isAuto is asked for are resolved by who asks.
-constexpr const char *kFilledIn[] = {"/zero_optimization/", "/scheduler/params/warmup_min_lr"};
+/// May be "auto" without a meaning here, as Hugging Face's Trainer fills them in: sizes of pieces, which change no
+/// number that is trained, and what is filled in with what it is anyway. The keys that isAuto is asked for are resolved
+/// by who asks.
+constexpr const char *kFilledIn[] = {"/zero_optimization/reduce_bucket_size",
+                                     "/zero_optimization/stage3_prefetch_bucket_size",
+                                     "/scheduler/params/warmup_min_lr"};
 
 /// The names that a key goes through.
 std::vector<std::string> namesIn(const std::string &key) {

@@ -63,7 +63,10 @@ private:
   std::set<std::string> autos, resolved; ///< keys that are "auto"; those that isAuto was asked for
 };
 
-/// "scheduler", as --lr-schedule and --lr.
-Status translateScheduler(DeepSpeedKeys &keys);
+/// The rate that "auto" stands for: TrainingArguments' own.
+constexpr const char *kAutoRate = "5e-05";
+
+/// "scheduler", as --lr-schedule and --lr; `rate`: the flag's, which wins, empty where it is not given.
+Status translateScheduler(DeepSpeedKeys &keys, const std::string &rate);
 
 } // namespace zc

@@ -6,6 +6,8 @@
 
 #include "compiler/config/DeepSpeedKeys.h"
 
+#include <cstdlib>
+
 namespace zc {
 
 namespace {
@@ -41,8 +43,9 @@ Status readTotal(DeepSpeedKeys &keys, std::string &schedule) {
   return Status::success();
 }
 
-/// The rate that the schedule reaches is --lr, and the least one its share. A `rate` of 0 is the optimizer's.
-Status readRates(DeepSpeedKeys &keys, const std::string &least, const std::string &most, double rate,
+/// The rate that the schedule reaches is --lr, and the least one its share. A `rate` of 0 is the optimizer's; the
+/// flag's wins, `given`, unless that is 0.
+Status readRates(DeepSpeedKeys &keys, const std::string &least, const std::string &most, double rate, double given,
                  std::string &schedule, const char *separator) {
   double from = 0;
   ZC_RETURN_IF_ERROR(keys.read(kParams + least, from));
@@ -55,10 +58,11 @@ Status readRates(DeepSpeedKeys &keys, const std::string &least, const std::strin
     keys.give("lr", text(rate));
   if (from == 0)
     return Status::success();
-  double full = rate;
+  double full = given != 0 ? given : rate;
   if (full == 0) {
-    full = 1e-3; // of every optimizer's constructor
-    ZC_RETURN_IF_ERROR(keys.read("/optimizer/params/lr", full));
+    const std::string own = "/optimizer/params/lr";
+    full = keys.isAuto(own) ? std::strtod(kAutoRate, nullptr) : 1e-3; // of every optimizer's constructor
+    ZC_RETURN_IF_ERROR(keys.read(own, full));
   }
   if (!(from > 0 && from <= full))
     return keys.wrong(kParams + least, "between 0 and the rate " + text(full));
@@ -66,18 +70,18 @@ Status readRates(DeepSpeedKeys &keys, const std::string &least, const std::strin
   return Status::success();
 }
 
-Status warmupLr(DeepSpeedKeys &keys, std::string &schedule) {
+Status warmupLr(DeepSpeedKeys &keys, double given, std::string &schedule) {
   ZC_RETURN_IF_ERROR(readWarmup(keys, schedule));
-  return readRates(keys, "warmup_min_lr", "warmup_max_lr", 0, schedule, ",");
+  return readRates(keys, "warmup_min_lr", "warmup_max_lr", 0, given, schedule, ",");
 }
 
-Status warmupDecayLr(DeepSpeedKeys &keys, std::string &schedule) {
+Status warmupDecayLr(DeepSpeedKeys &keys, double given, std::string &schedule) {
   ZC_RETURN_IF_ERROR(readWarmup(keys, schedule));
   ZC_RETURN_IF_ERROR(readTotal(keys, schedule));
-  return readRates(keys, "warmup_min_lr", "warmup_max_lr", 1e-3, schedule, ",");
+  return readRates(keys, "warmup_min_lr", "warmup_max_lr", 1e-3, given, schedule, ",");
 }
 
-Status warmupCosineLr(DeepSpeedKeys &keys, std::string &schedule) {
+Status warmupCosineLr(DeepSpeedKeys &keys, double, std::string &schedule) {
   double from = 0, end = 0.0001;
   ZC_RETURN_IF_ERROR(readWarmup(keys, schedule));
   ZC_RETURN_IF_ERROR(readTotal(keys, schedule));
@@ -87,7 +91,7 @@ Status warmupCosineLr(DeepSpeedKeys &keys, std::string &schedule) {
   return Status::success();
 }
 
-Status oneCycle(DeepSpeedKeys &keys, std::string &schedule) {
+Status oneCycle(DeepSpeedKeys &keys, double given, std::string &schedule) {
   const Json *type = keys.find("/optimizer/type");
   // It moves Adam's first beta as well, unless told otherwise; optimizers without betas are left alone.
   bool cyclesMomentum = !type || *type != "SGD";
@@ -110,18 +114,18 @@ Status oneCycle(DeepSpeedKeys &keys, std::string &schedule) {
     return keys.wrong(kParams + "cycle_max_lr", "given");
   schedule += ":up=" + std::to_string(up) + ",down=" + std::to_string(down) + ",every=" + std::to_string(every) +
               ",rate=" + text(rate);
-  return readRates(keys, "cycle_min_lr", "cycle_max_lr", 0, schedule, ",");
+  return readRates(keys, "cycle_min_lr", "cycle_max_lr", 0, given, schedule, ",");
 }
 
 } // namespace
 
-Status translateScheduler(DeepSpeedKeys &keys) {
+Status translateScheduler(DeepSpeedKeys &keys, const std::string &rate) {
   const Json *type = keys.find("/scheduler/type");
   if (!type)
     return Status::success();
   struct Known {
     const char *type, *name;
-    Status (*read)(DeepSpeedKeys &, std::string &);
+    Status (*read)(DeepSpeedKeys &, double given, std::string &);
   };
   for (const Known &known : {Known{"WarmupLR", "deepspeed-warmup", warmupLr},
                              Known{"WarmupDecayLR", "deepspeed-warmup-decay", warmupDecayLr},
@@ -129,7 +133,7 @@ Status translateScheduler(DeepSpeedKeys &keys) {
                              Known{"OneCycle", "deepspeed-one-cycle", oneCycle}})
     if (*type == known.type) {
       std::string schedule = known.name;
-      ZC_RETURN_IF_ERROR(known.read(keys, schedule));
+      ZC_RETURN_IF_ERROR(known.read(keys, std::strtod(rate.c_str(), nullptr), schedule));
       keys.give("lr-schedule", schedule);
       return Status::success();
     }

@@ -70,12 +70,14 @@ def open_batch():
         raise Case(f"another plan than of 2 samples, or no --dim in its command: {command}")
 
 
-def says(name, config, *texts, code=0, flags=()):
+def says(name, config, *texts, code=0, flags=(), silent=None):
     def case():
         _, err = compile_model(name, "--world-size", 4, "--config", config_file(name, config), *flags, code=code)
         for text in texts:
             if text not in err:
                 raise Case(f"no {text!r} in {err[:600]!r}")
+        if silent and silent in err:
+            raise Case(f"{silent!r} in {err[:600]!r}")
     return name, case
 
 
@@ -146,6 +148,8 @@ def tutorial(name, config, outcome):
     return same_plan(name, config, "--world-size 4", outcome)
 
 
+least = {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-5, "warmup_max_lr": "auto", "warmup_num_steps": 4, "warmup_type": "linear"}}
+adamw = {"type": "AdamW", "params": {"lr": "auto"}}
 suite.run([
     *(tutorial(name, *of) for name, of in TUTORIALS.items()),
     same_plan("typical", TYPICAL, "--world-size 2", "--zero-stage 3 --offload-optimizer host --offload-param host --optimizer adamw "
@@ -187,6 +191,11 @@ suite.run([
     same_plan("gradients as they are", {"bf16": {"enabled": True}, "communication_data_type": "fp32",
                                         "data_types": {"grad_accum_dtype": "bf16"}}, "--world-size 2", "--precision bf16"),
     same_plan("seed", {"seed": 17}, "", "--seed 17"),
+    says("a least rate of an auto", {"optimizer": adamw, "scheduler": least}, "from=0.2"),
+    says("a least rate of a flag's", {"optimizer": adamw, "scheduler": least}, "from=0.1", flags=["--lr", "1e-4"]),
+    says("a flag for an auto", {"optimizer": adamw, "gradient_clipping": "auto"}, "means --optimizer adamw", flags=["--lr", "1e-4", "--clip-grad-norm", "0.3"],
+         silent='is "auto"'),
+    says("a flag of another precision", {"fp16": {"enabled": True, "loss_scale": 128}}, "nothing beyond", flags=["--precision", "bf16"]),
     says("an auto that nobody fills in", {"optimizer": {"type": "SGD", "params": {"momentum": "auto"}}}, "optimizer/params/momentum",
          "nobody fills in", code=4),
     says("a scheduler of auto", {"scheduler": {"type": "auto"}}, "scheduler/type", code=4),

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace zc::run {
@@ -33,6 +34,9 @@ Status launchCommand(const Flags &flags) {
     return makeError(Code::usage, 986,
                      "--hosts starts a process for each rank, --comm inproc has ranks as threads of one", "--comm",
                      "give one of them");
+  if (std::getenv("OMPI_COMM_WORLD_SIZE"))
+    return makeError(Code::usage, 987, "--hosts starts mpirun, but this process was started by one", "--hosts",
+                     "leave --hosts out: mpirun -n RANKS zero-run PLAN ...");
   auto hosts = launch::parseHosts(flags.hosts, std::max(1, flags.run.worldSize));
   if (!hosts)
     return hosts.error();

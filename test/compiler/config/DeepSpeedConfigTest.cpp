@@ -82,7 +82,8 @@ TEST(DeepSpeedConfig, leavesWhatIsGiven) {
 }
 
 TEST(DeepSpeedConfig, whatOnlyTunesItSaysNothing) {
-  Applied config(R"({"zero_optimization": {"stage": "auto", "overlap_comm": true}, "aio": {"thread_count": 8}})");
+  Applied config(
+      R"({"zero_optimization": {"reduce_bucket_size": "auto", "overlap_comm": true}, "aio": {"thread_count": 8}})");
   ASSERT_TRUE(config.notes);
   EXPECT_TRUE(config.options.given.empty());
   EXPECT_TRUE(config.says("nothing beyond the flags given"));
@@ -159,6 +160,8 @@ TEST(DeepSpeedConfig, refuses) {
       {"{", Code::usage},
       {R"({"zero_optimization": {"stage": 7}})", Code::usage},
       {R"({"zero_optimization": {"stage": "three"}})", Code::usage},
+      {R"({"zero_optimization": {"stage": "auto"}})", Code::unsupported},
+      {R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "auto"}}})", Code::unsupported},
       {R"({"gradient_accumulation_steps": 1.5})", Code::usage},
       {R"({"optimizer": {"type": "Lamb"}})", Code::unsupported},
       {R"({"optimizer": {"type": "AdamW", "params": {"amsgrad": true}}})", Code::unsupported},
