@@ -187,16 +187,11 @@ void Origins::findMissing(const onnxpb::Graph &graph) {
   bool isKnown = false; // else somebody has given the initializers other names
   for (const auto &[argument, parameter] : arguments) {
     isKnown |= there.contains(parameter) || folded.contains(parameter);
-    if (there.contains(parameter))
-      continue;
-    const bool isRead = folded.contains(parameter) || read.contains(argument);
-    if (isRead || !shared)
-      (isRead ? absent : unseen).push_back(parameter);
+    if (!there.contains(parameter) && (folded.contains(parameter) || read.contains(argument)))
+      absent.push_back(parameter);
   }
   if (!isKnown)
     absent.clear();
-  if (!isKnown || read.empty())
-    unseen.clear();
   for (const onnxpb::Tensor &tensor : graph.initializer())
     if (tensor.dims_size() == 0 && isFloat(tensor))
       for (const std::string &from : of(tensor.name()).foldedFrom)

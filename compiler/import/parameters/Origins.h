@@ -59,9 +59,6 @@ public:
   /// Parameters that nodes of the exported program read and that no initializer is: the exporter's optimizer left them
   /// out (a bias of zeros), took an equal one for them, or folded them into something else.
   const std::vector<std::string> &missing() const { return absent; }
-  /// Those that no node reads and no initializer is: unused, or left out with all that read them (a factor of 1). Of an
-  /// export of ours, which accounts for each, none.
-  const std::vector<std::string> &unread() const { return unseen; }
   /// Numbers that the exporter's optimizer computed, each with a parameter that it computed them of and that others
   /// still read: a part of the loss that depends on parameters alone, the reciprocal of one.
   const std::vector<std::pair<std::string, std::string>> &foldedNumbers() const { return numbers; }
@@ -74,7 +71,7 @@ private:
   std::optional<llvm::StringMap<std::string>> shared; ///< name -> the one that it is shared with
   llvm::StringMap<bool> program;
   std::vector<std::pair<std::string, std::string>> arguments; ///< of the program: its name for it, the parameter
-  std::vector<std::string> absent, unseen;
+  std::vector<std::string> absent;
   std::vector<std::pair<std::string, std::string>> numbers;
   llvm::StringMap<std::string> weights;
   llvm::StringSet<> states;

@@ -324,12 +324,6 @@ void reportMissing(ModuleOp module, const Origins &origins) {
   for (const std::string &name : origins.missing())
     if (!trained.contains(name))
       lost.push_back(name);
-  if (!origins.unread().empty())
-    emitRemark(module.getLoc())
-        << "nothing reads " << origins.unread().size() << (origins.unread().size() == 1 ? " parameter" : " parameters")
-        << " of the exported model: unused, or left out by the exporter's optimizer as a factor of "
-           "1 or a summand of 0, which export with optimize=False keeps: "
-        << listed(origins.unread());
   if (lost.empty())
     return;
   auto warning =
