@@ -360,7 +360,7 @@ Status LtMatmul::enqueue(void *const *operands, const Frame &, cudaStream_t stre
     return withoutProduct(operands, stream);
   const std::optional<Way> &way = wayOf(operands);
   if (!way)
-    return makeError(Code::unsupported, 633,
+    return makeError(Code::unsupported, 636,
                      "cuBLASLt has no way to " + what() + " at addresses that are no multiples of " +
                          std::to_string(kAligned));
   auto *lhs = static_cast<const char *>(operands[0]), *rhs = static_cast<const char *>(operands[1]);
