@@ -105,7 +105,8 @@ template <typename T, CoreForm kForm> struct CoreScores {
       const int i = query + (kRows == CoreSide::queries ? row : other),
                 j = key + (kRows == CoreSide::queries ? other : row);
       float &sum = to[tall][half].of[at][e];
-      sum = (j >= keys) | (j > i + behind) | (j < i + before) ? lowest() : sum;
+      const bool isHidden = (j >= keys) | (j > i + behind) | (j < i + before);
+      sum = isHidden ? lowest() : sum;
     });
   }
 
