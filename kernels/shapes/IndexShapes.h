@@ -44,9 +44,10 @@ struct Lines {
   int64_t outer = 1, n = 1, inner = 1;
 
   Lines() = default;
-  Lines(const Dims &dims, int64_t axis)
-      : outer(product(dims, 0, static_cast<size_t>(axis))), n(dims[static_cast<size_t>(axis)]),
-        inner(product(dims, static_cast<size_t>(axis) + 1, dims.size())) {}
+  Lines(const Dims &dims, int64_t axis) : Lines(dims, static_cast<size_t>(axis), static_cast<size_t>(axis) + 1) {}
+  /// Along the dimensions [begin, end).
+  Lines(const Dims &dims, size_t begin, size_t end)
+      : outer(product(dims, 0, begin)), n(product(dims, begin, end)), inner(product(dims, end, dims.size())) {}
   int64_t count() const { return outer * inner; }
   /// fn(offset of the line's first element here, in one of `count` elements per line).
   template <typename Fn> void forEach(int64_t count, Fn fn) const {

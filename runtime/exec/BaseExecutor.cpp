@@ -6,7 +6,6 @@
 #include "runtime/plan/Walk.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace zc {
 

@@ -83,7 +83,7 @@ FileKind kindOf(const std::string &path) {
 std::string describe(FileKind kind) {
   switch (kind) {
   case FileKind::unknown:
-    return "a file of no known kind";
+    break;
   case FileKind::folder:
     return "a folder";
   case FileKind::plan:

@@ -20,13 +20,12 @@ inline bool isIgnored(int number) {
 /// Whether a request to stop comes so soon after the one before that it is the same: `timeout`, batch systems and
 /// whoever passes signals on tell a process twice, by itself and as one of a group. For a signal's handler.
 inline bool isSameRequest() {
-  static std::atomic<int64_t> before{INT64_MIN};
+  constexpr int64_t kMilliseconds = 200; // less than between two that a person means
+  static std::atomic<int64_t> before{-kMilliseconds};
   timespec time = {};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   const int64_t now = int64_t(time.tv_sec) * 1000 + time.tv_nsec / 1000000;
-  constexpr int64_t kMilliseconds = 200; // less than between two that a person means
-  int64_t last = before.load(std::memory_order_relaxed);
-  if (last != INT64_MIN && now - last < kMilliseconds)
+  if (now - before.load(std::memory_order_relaxed) < kMilliseconds)
     return true;
   before.store(now, std::memory_order_relaxed);
   return false;

@@ -5,6 +5,7 @@
 #include "base/Size.h"
 #include "runtime/io/Folder.h"
 #include "runtime/plan/PlanFile.h"
+#include "runtime/train/Profile.h"
 #include "runtime/train/VerifyCheckpoint.h"
 
 #include <algorithm>
@@ -259,6 +260,40 @@ Status Run::remakeFolder() {
   }
   folder = std::move(*again);
   return metrics.putBack();
+}
+
+void Run::leaveRecords() {
+  const bool isGone = folder.isGone();
+  if (isGone) {
+    observer.warning("\"" + summary.out + "\" was removed while the run went on: its metrics went with it");
+  } else if (metrics.isGone()) {
+    Status put = metrics.putBack();
+    observer.warning(std::string(kMetricsFile) +
+                     " was removed while the run went on: " + (put.ok() ? "it is there again" : put.error().message));
+  }
+  if (metrics.failure() != 0)
+    observer.warning(std::string(kMetricsFile) + " is incomplete: " + std::strerror(metrics.failure()));
+  const std::string trace = summary.out + "/" + traceFile(ranks.firstRank());
+  if (Status written = isGone ? Status::success() : recording.writeTrace(plan, options, trace); !written.ok())
+    observer.warning("the trace is missing: " + written.error().message);
+  watchdog.stop();
+  if (options.profile && options.profile.last >= summary.firstStep)
+    leaveProfile();
+}
+
+/// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,
+/// as they trained.
+void Run::leaveProfile() {
+  Profile profile(plan, executorOptions(), recording.eventsOfFirst(options.profile));
+  if (Status measured = profile.measureLimits(ranks.count()); !measured.ok())
+    observer.warning("the profile has no limits: " + measured.error().message);
+  if (ranks.firstRank() != 0)
+    return;
+  report.profile = profile.text();
+  if (folder.isGone())
+    return;
+  if (Status written = profile.writePage(summary.out + "/" + kProfilePage); !written.ok())
+    observer.warning("the profile's page is missing: " + written.error().message);
 }
 
 Status Run::goOn() {

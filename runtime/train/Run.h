@@ -36,6 +36,9 @@ struct Run : Session {
   /// Rank 0: the folder that somebody has removed, anew, with the metrics so far. Errors: io, also where another run is
   /// in its place.
   Status remakeFolder();
+  /// After the last step: the metrics where somebody has removed them, the trace, the profile. Nothing, where the
+  /// folder itself is gone: another run may lie there.
+  void leaveRecords();
   /// Whether an evaluation is due after `step`.
   bool evaluatesAfter(int64_t step) const {
     return validation && (step == summary.steps || (options.evalEvery > 0 && step % options.evalEvery == 0));
@@ -75,6 +78,7 @@ private:
   Status prepareSteps();
   /// Of this process: whether it can open the files of a save, where saves are asked for. Errors: io.
   Status checkOpenFiles() const;
+  void leaveProfile();
   std::string scheduleText() const;
   Status makeSchedule();
   void tell(const std::string &text) { observer.warning(text); }

@@ -4,7 +4,6 @@
 #include "base/Failpoint.h"
 #include "runtime/exec/Job.h"
 #include "runtime/io/Folder.h"
-#include "runtime/train/Profile.h"
 #include "runtime/train/Run.h"
 #include "runtime/train/Straggler.h"
 
@@ -80,9 +79,8 @@ private:
   double agreedAt = 0, inside = 0; ///< when that was, and the seconds in collectives before
   int64_t current = 0;             ///< the last step that was begun, or that the run goes on from
   bool stop = false;               ///< agreed in it
-  bool hasNoLoss = false;          ///< a step had none, since no label of it counts
-  bool toldOfNoLoss = false;
-  bool ended = false; ///< before the last step, and there is nothing left to save
+  bool toldOfNoLoss = false;       ///< that no label of a step counts
+  bool ended = false;              ///< before the last step, and there is nothing left to save
   Straggler straggler;
 };
 
@@ -201,6 +199,9 @@ Status Rank::step(int64_t step) {
   warn(); // which takes memory
   if (!leads())
     return Status::success();
+  if (!loss && !record.skipped && !std::exchange(toldOfNoLoss, true))
+    run.observer.warning("no label counts in step " + std::to_string(step) +
+                         ": it has no loss, and no gradients (of later steps it is not said again)");
   RunReport &report = run.report;
   if (run.control.allocations && step > run.summary.firstStep + 1)
     report.steadyAllocations = report.steadyAllocations.value_or(0) + taken;
@@ -213,9 +214,6 @@ Status Rank::step(int64_t step) {
 void Rank::warn() {
   if (const char *late = straggler.take())
     run.observer.warning(late);
-  if (leads() && hasNoLoss && !std::exchange(toldOfNoLoss, true))
-    run.observer.warning("no label counts in step " + std::to_string(current) +
-                         ": it has no loss, and no gradients (of later steps it is not said again)");
   if (!run.isFirst(communicator))
     return;
   if (std::string excess = run.memory.look(); !excess.empty())
@@ -273,7 +271,6 @@ void Rank::judge(int64_t step, bool hasLoss) {
     return;
   }
   lossScale.advance(step);
-  hasNoLoss |= !hasLoss;
   if (!isFinite || (hasLoss && !std::isfinite(record.loss)))
     numeric = makeError(Code::numeric, 941,
                         std::string(std::isfinite(record.loss) ? "the gradients are" : "the loss is") +
@@ -458,21 +455,6 @@ Status Rank::finish() {
   return ended || isThere || !run.options.savesFinal ? Status::success() : save("final", current, /*goesOn=*/false);
 }
 
-/// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,
-/// as they trained.
-void profile(Run &run) {
-  Profile profile(run.plan, run.executorOptions(), run.recording.eventsOfFirst(run.options.profile));
-  if (Status measured = profile.measureLimits(run.ranks.count()); !measured.ok())
-    run.observer.warning("the profile has no limits: " + measured.error().message);
-  if (run.ranks.firstRank() != 0)
-    return;
-  run.report.profile = profile.text();
-  if (run.folder.isGone())
-    return;
-  if (Status written = profile.writePage(run.summary.out + "/" + kProfilePage); !written.ok())
-    run.observer.warning("the profile's page is missing: " + written.error().message);
-}
-
 } // namespace
 
 Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, const RunControl &control,
@@ -486,22 +468,7 @@ Result<RunReport> train(const planpb::Plan &plan, const RunOptions &options, con
     observer.warning(excess);
   if (run.ending && !run.ownsFolder) // what is in it is of an earlier run, or of none
     return *run.ending;
-  const bool isGone = run.folder.isGone(); // another run may lie there by now
-  if (isGone) {
-    observer.warning("\"" + run.summary.out + "\" was removed while the run went on: its metrics went with it");
-  } else if (run.metrics.isGone()) {
-    Status put = run.metrics.putBack();
-    observer.warning(std::string(kMetricsFile) +
-                     " was removed while the run went on: " + (put.ok() ? "it is there again" : put.error().message));
-  }
-  if (run.metrics.failure() != 0)
-    observer.warning(std::string(kMetricsFile) + " is incomplete: " + std::strerror(run.metrics.failure()));
-  const std::string trace = run.summary.out + "/" + traceFile(ranks.firstRank());
-  if (Status written = isGone ? Status::success() : run.recording.writeTrace(plan, options, trace); !written.ok())
-    observer.warning("the trace is missing: " + written.error().message);
-  run.watchdog.stop();
-  if (options.profile && options.profile.last >= run.summary.firstStep)
-    profile(run);
+  run.leaveRecords();
   if (run.ending)
     return *run.ending;
   return std::move(run.report);

@@ -155,12 +155,7 @@ namespace {
 std::optional<Lines> linesOf(const Dims &dims, const Dims &axes) {
   if (axes.empty() || axes.back() - axes.front() + 1 != static_cast<int64_t>(axes.size()))
     return std::nullopt;
-  const auto first = static_cast<size_t>(axes.front()), end = static_cast<size_t>(axes.back()) + 1;
-  Lines lines;
-  lines.outer = product(dims, 0, first);
-  lines.n = product(dims, first, end);
-  lines.inner = product(dims, end, dims.size());
-  return lines;
+  return Lines(dims, static_cast<size_t>(axes.front()), static_cast<size_t>(axes.back()) + 1);
 }
 
 struct Sought {
