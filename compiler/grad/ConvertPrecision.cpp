@@ -12,8 +12,9 @@ namespace zc {
 
 namespace {
 
-/// What became of a value that was f32 (see Passes.td). Values of other types have no class.
-enum class Kind { constant, narrow, wide };
+/// What became of a value that was f32 (see Passes.td): `given`, by constants, buffers and inputs alone, which stay f32
+/// until they meet parameters; `narrow`; `wide`. Values of other types have no class.
+enum class Kind { given, narrow, wide };
 
 class Converter {
 public:
@@ -38,8 +39,8 @@ private:
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 
-/// A constant that stands for minus infinity, as masks have it, is beyond the range of f16: rows of nothing but
-/// infinities have no softmax. It becomes the largest number there is.
+/// A number that stands for minus infinity, as masks of constants and inputs have it, is beyond the range of f16: rows
+/// of nothing but infinities have no softmax. It becomes the largest number there is.
 Value Converter::saturated(Value value) {
   APFloat most = APFloat::getLargest(narrowType.getFloatSemantics());
   bool lossy = false;
@@ -78,7 +79,7 @@ Value Converter::castTo(Value value, FloatType type) {
     return value;
   Value &cast = casts[{value, type}];
   if (!cast) {
-    if (type.isF16() && kinds.lookup(value) == Kind::constant)
+    if (type.isF16() && kinds.lookup(value) == Kind::given && !isa<BlockArgument>(value))
       value = saturated(value);
     cast = builder.create<CastOp>(value.getLoc(), value, TypeAttr::get(type));
     ++numCasts;
@@ -98,7 +99,7 @@ bool readsBits(Operation &op) {
   return bitcast && !bitcast.getTo().isF32();
 }
 
-/// The class the op is computed in, or nothing where no varying f32 operand arrives.
+/// The class the op is computed in, or nothing where all f32 operands are given.
 std::optional<Kind> Converter::target(Operation &op) const {
   bool narrow = false, wide = false;
   for (Value operand : op.getOperands()) {
@@ -155,7 +156,7 @@ LogicalResult Converter::convert(Operation &op) {
     if (!was)
       continue;
     bool isNarrow = getElementTypeOrSelf(result.getType()) == narrowType;
-    kinds[result] = !kind ? Kind::constant : isNarrow ? Kind::narrow : Kind::wide;
+    kinds[result] = !kind ? Kind::given : isNarrow ? Kind::narrow : Kind::wide;
   }
   return success();
 }
@@ -164,15 +165,9 @@ LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
   Block &block = program.getBlock();
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(block));
   builder.setInsertionPointToStart(&block);
-  // A float input is handed over in f32; what is computed from it is narrow.
-  for (BlockArgument argument : block.getArguments()) {
-    if (getElementTypeOrSelf(argument.getType()) != wideType || argument.use_empty())
-      continue;
-    auto cast = builder.create<CastOp>(argument.getLoc(), argument, TypeAttr::get(narrowType));
-    argument.replaceAllUsesExcept(cast.getResult(), cast);
-    kinds[cast.getResult()] = Kind::narrow;
-    ++numCasts;
-  }
+  for (BlockArgument argument : block.getArguments())
+    if (getElementTypeOrSelf(argument.getType()) == wideType)
+      kinds[argument] = Kind::given;
   for (Operation *op : ops) {
     if (auto constant = dyn_cast<ConstantOp>(op); constant && narrowType.isBF16())
       keepFinite(constant);
@@ -187,7 +182,7 @@ LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
       read.getResult().setType(type.clone(narrowType));
       kinds[read.getResult()] = Kind::narrow;
     } else if (type.getElementType() == wideType) {
-      kinds[read.getResult()] = Kind::constant;
+      kinds[read.getResult()] = Kind::given;
     }
   }
   return success();

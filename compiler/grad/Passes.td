@@ -9,11 +9,11 @@ def ConvertPrecision : Pass<"convert-precision", "::mlir::ModuleOp"> {
   let summary = "computes the micro-step in bf16 or f16 where f32 is not needed";
   let description = [{
     In: the f32 `micro` program of import. Out: the same program with trainable and frozen parameters and what is
-    computed from them (or from float inputs) in bf16 (or f16, for which read bf16). Three classes of f32 values, with a
-    cast at each border:
+    computed from them in bf16 (or f16, for which read bf16). Three classes of f32 values, with a cast at each border:
 
-    - constant: depends on no parameter and no float input (RoPE tables, masks, buffers). Stays f32. What of it is beyond
-      f16's range becomes the largest number of f16; what is finite and beyond bf16's the largest of bf16.
+    - given: depends on no parameter (inputs, RoPE tables, masks, buffers). Stays f32 until it meets what is narrow: positions and
+      counts need more than eight bits. What of it is computed or constant and beyond f16's range becomes the largest number of
+      f16; constants that are finite and beyond bf16's the largest of bf16.
     - narrow: becomes bf16.
     - wide: results that the dialect keeps in f32 (statistics, lse, the loss of cross_entropy), reductions of everything
       to one number, and whatever is computed from these. Stays f32.

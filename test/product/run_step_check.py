@@ -285,6 +285,35 @@ def not_taken():
     export(model)
 
 
+def closures():
+    """What closes over a part of the model is of the copy in a copy: hooks, forwards that are replaced, functions in lists and partials."""
+    import functools
+
+    def hooked(model):
+        model.register_forward_pre_hook(lambda module, given: (given[0] + model.layer.bias[:1], *given[1:]))
+
+    def replaced(model):
+        inner = model.layer.forward
+
+        def again(x, part=model.layer):
+            return inner(x) * part.bias.sum().exp()
+
+        model.layer.forward = again
+
+    def listed(model):
+        def count(depth):
+            return model.layer.bias.sum() if depth == 0 else count(depth - 1)
+
+        model.parts = [functools.partial(lambda scale, x: x * scale * count(2).exp(), 2.0)]
+        model.layer.register_forward_hook(lambda module, given, result: model.parts[0](result))
+
+    for change in (hooked, replaced, listed):
+        model = Classifier()
+        change(model)
+        _, notes = export(model)
+        expect(any(note.startswith("loss") for note in notes), notes)
+
+
 def hooks_of_parameters():
     """They are no part of the graph, and torch's copies of a parameter have none."""
     for hook in ("register_hook", "register_post_accumulate_grad_hook"):
@@ -457,5 +486,5 @@ def norms_amplify():
         steps.GRADIENT, check.AMPLIFIED = limits
 
 
-suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, sizes_that_stay, not_taken, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, as_good_gradients, norms_amplify)])
+suite.run([(f.__name__, f) for f in (reversed_gradient, changed_state, written_parameters, rows_in_groups, second_steps, sizes_that_stay, not_taken, closures, hooks_of_parameters, behind_zeros, modes, not_exported, decided_by_python, rows_that_len_counts, amplified_rounding, as_good_gradients, norms_amplify)])
 suite.finish()

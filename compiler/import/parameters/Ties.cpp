@@ -90,17 +90,42 @@ bool isNormOrBias(OpOperand &use) {
   return kernel && (kernel.getOperandRole(index) == OperandRole::vector || (index > 0 && isElementwise(kernel)));
 }
 
+using ReadsByName = llvm::StringMap<llvm::SmallVector<ReadOp>>;
+
+bool isVector(ParameterOp parameter) { return cast<RankedTensorType>(parameter.getType()).getRank() == 1; }
+
+/// A module that the model calls several times, as a siamese encoder, has its weights in as many layers as its biases:
+/// of the innermost module around the parameter that has weights, one does.
+bool isOfCalledAgain(StringRef name, ModuleOp module, const ReadsByName &reads) {
+  bool hasWeights = false;
+  for (StringRef path = name.rsplit('.').first; path != name && !hasWeights; name = path, path = path.rsplit('.').first)
+    for (auto other : module.getOps<ParameterOp>()) {
+      StringRef rest = other.getSymName();
+      auto found = reads.find(rest);
+      if (!rest.consume_front(path) || !rest.starts_with(".") || isVector(other) || found == reads.end())
+        continue;
+      hasWeights = true;
+      ptrdiff_t uses = 0;
+      for (ReadOp read : found->second)
+        uses += std::distance(read.getResult().use_begin(), read.getResult().use_end());
+      if (uses > 1)
+        return true;
+    }
+  return false;
+}
+
 /// Several layers' vectors that the exporter stored once because they start with the same value.
-void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, ParameterBytes &parameterBytes) {
-  if (cast<RankedTensorType>(parameter.getType()).getRank() != 1)
+void reportMerged(ParameterOp parameter, const ReadsByName &readsByName, ParameterBytes &parameterBytes) {
+  if (!isVector(parameter))
     return;
+  auto reads = readsByName.lookup(parameter.getSymName());
   llvm::SetVector<Operation *> users;
   for (ReadOp read : reads)
     for (OpOperand &use : read.getResult().getUses())
       if (isNormOrBias(use))
         users.insert(use.getOwner());
   auto value = users.size() > 1 ? parameterBytes.splat(parameter.getSymName()) : std::nullopt;
-  if (!value)
+  if (!value || isOfCalledAgain(parameter.getSymName(), parameter->getParentOfType<ModuleOp>(), readsByName))
     return;
   std::string number = llvm::formatv("{0}", *value).str();
   auto warning = emitWarning(parameter.getLoc(), "'")
@@ -108,6 +133,22 @@ void reportMerged(ParameterOp parameter, ArrayRef<ReadOp> reads, ParameterBytes 
                  << number << ": the exporter seems to have merged parameters that start equal";
   warning.attachNote() << "help: export with optimize=False or training=TRAINING, or give --untie '"
                        << parameter.getSymName() << "'";
+}
+
+/// "layers.0.fc.weight", "layers.1.fc.weight": layers that are made as copies of one, as torch's TransformerEncoder
+/// makes them, begin with its values. Whoever ties those of a list has one name for them.
+bool areOfLayers(StringRef a, StringRef b) {
+  llvm::SmallVector<StringRef> of, other;
+  a.split(of, '.');
+  b.split(other, '.');
+  auto isNumber = [](StringRef part) { return !part.empty() && llvm::all_of(part, llvm::isDigit); };
+  bool differ = false;
+  for (auto [left, right] : llvm::zip(of, other)) {
+    if (left != right && !(isNumber(left) && isNumber(right)))
+      return false;
+    differ |= left != right;
+  }
+  return differ && of.size() == other.size();
 }
 
 } // namespace
@@ -141,7 +182,7 @@ static void reportOverlaps(ModuleOp module) {
 
 void zc::importer::reportTies(ModuleOp module, const Origins &origins, ParameterBytes &parameterBytes) {
   reportOverlaps(module);
-  llvm::StringMap<llvm::SmallVector<ReadOp>> reads;
+  ReadsByName reads;
   module.walk([&](ReadOp read) { reads[read.getParameter()].push_back(read); });
   std::map<std::pair<llvm::SmallVector<int64_t>, std::string>, ParameterOp> seen;
   constexpr int kCopiesTold = 8;
@@ -151,7 +192,7 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Parameter
       continue;
     StringRef name = parameter.getSymName();
     if (!origins.isOne(name))
-      reportMerged(parameter, reads[name], parameterBytes);
+      reportMerged(parameter, reads, parameterBytes);
     auto type = cast<RankedTensorType>(parameter.getType());
     llvm::SmallVector<int64_t> key(type.getShape());
     if (type.getRank() < 2)
@@ -169,7 +210,8 @@ void zc::importer::reportTies(ModuleOp module, const Origins &origins, Parameter
       continue;
     }
     ParameterBytes::Match match = parameterBytes.compare(earlier->second.getSymName(), name);
-    if (match == ParameterBytes::Match::none || origins.areTwo(earlier->second.getSymName(), name))
+    if (match == ParameterBytes::Match::none || origins.areTwo(earlier->second.getSymName(), name) ||
+        areOfLayers(earlier->second.getSymName(), name))
       continue;
     if (++copies > kCopiesTold)
       continue;

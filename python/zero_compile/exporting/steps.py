@@ -1,9 +1,8 @@
 """A step of torch: copies of a model and its loss in one module (exporting.wrap), the loss and the gradients that they compute, and how far those of two are
 apart."""
-import copy
-
-from ..errors import UNSUPPORTED, ZeroError, need
+from ..errors import need
 from ..rewriting import draws, rewrite
+from .copies import duplicate
 
 INNER = "model"  # the wrapper's attribute that holds the model
 LOSS, GRADIENT = 1e-5, 1e-3  # relative: what of two steps is the same
@@ -19,28 +18,6 @@ def batch_norms(model, training=True):
     """(path, module) of those that train, or of those in eval mode."""
     torch = need("torch", "exporting")
     return [(path, module) for path, module in model.named_modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.training == training]
-
-
-def duplicate(module):
-    """A deep copy. What a module keeps of its last forward pass, which torch does not copy, is copied without its history."""
-    torch = need("torch", "exporting")
-    seen, kept = set(), []
-
-    def look(value):
-        if isinstance(value, torch.Tensor) and not value.is_leaf:
-            kept.append(value)
-        elif isinstance(value, (list, tuple, dict)) and id(value) not in seen:
-            seen.add(id(value))
-            for each in value.values() if isinstance(value, dict) else value:
-                look(each)
-
-    for part in module.modules():
-        look(vars(part))
-    try:
-        return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept})
-    except Exception as problem:  # of whatever a model holds
-        raise ZeroError(UNSUPPORTED, f"the model cannot be copied: {problem}", where=", ".join(type(part).__name__ for part in module.children()),
-                        help="the modules must not keep what copy.deepcopy does not copy") from problem
 
 
 def without_dropout(holder):

@@ -8,8 +8,8 @@ graph.program @micro phase = micro inputs = ["x", "m"] {
 // CHECK: ^bb0(%[[X0:.*]]: tensor<4xf32>, %[[M:.*]]: tensor<4xi1>)
 ^bb0(%x: tensor<4xf32>, %m: tensor<4xi1>):
   // What comes with the data is its own affair.
-  // CHECK: %[[X:.*]] = graph.cast %[[X0]] {to = f16}
   // CHECK: graph.read @w : tensor<4xf16>
+  // CHECK: %[[X:.*]] = graph.cast %[[X0]] {to = f16}
   %w = graph.read @w : tensor<4xf32>
   %y = graph.mul %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   // Constants that fit are cast alone.
@@ -28,6 +28,14 @@ graph.program @micro phase = micro inputs = ["x", "m"] {
   // CHECK: %[[NARROW:.*]] = graph.cast %[[INSIDE]] {to = f16}
   // CHECK: graph.add %{{.*}}, %[[NARROW]] : (tensor<4xf16>, tensor<4xf16>)
   %s = graph.add %z, %mask : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %loss = graph.reduce_sum %s {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  // What is computed of it is not.
+  // CHECK: %[[HIDDEN:.*]] = graph.mul %[[X0]]
+  // CHECK: %[[ABOVE:.*]] = graph.max %[[HIDDEN]],
+  // CHECK: %[[INSIDE:.*]] = graph.min %[[ABOVE]],
+  // CHECK: %[[NARROW:.*]] = graph.cast %[[INSIDE]] {to = f16}
+  // CHECK: graph.add %{{.*}}, %[[NARROW]] : (tensor<4xf16>, tensor<4xf16>)
+  %hidden = graph.mul %x, %low : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %t = graph.add %s, %hidden : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %loss = graph.reduce_sum %t {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
   graph.return %loss : tensor<f32>
 }

@@ -9,12 +9,11 @@ graph.parameter @frozen : tensor<4xf32> role = frozen
 // CHECK: graph.parameter @inv_freq : tensor<4xf32> role = buffer
 graph.parameter @inv_freq : tensor<4xf32> role = buffer
 
-// Float inputs and parameters are narrow; tables of constants, statistics and the loss are not.
+// Parameters are narrow, and float inputs where they meet them; tables of constants, statistics and the loss are not.
 // CHECK-LABEL: graph.program @micro
 graph.program @micro phase = micro inputs = ["x", "labels"] {
 // CHECK: ^bb0(%[[X0:.*]]: tensor<2x4xf32>, %[[LABELS:.*]]: tensor<2xi64>)
 ^bb0(%x: tensor<2x4xf32>, %labels: tensor<2xi64>):
-  // CHECK: %[[X:.*]] = graph.cast %[[X0]] {to = bf16}
   // CHECK: %[[W:.*]] = graph.read @w : tensor<4x4xbf16>
   %w = graph.read @w : tensor<4x4xf32>
   // CHECK: %[[S:.*]] = graph.read @frozen : tensor<4xbf16>
@@ -23,6 +22,7 @@ graph.program @micro phase = micro inputs = ["x", "labels"] {
   // CHECK: %[[COS:.*]] = graph.cos %[[FREQ]] : (tensor<4xf32>) -> tensor<4xf32>
   %freq = graph.read @inv_freq : tensor<4xf32>
   %cos = graph.cos %freq : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: %[[X:.*]] = graph.cast %[[X0]] {to = bf16}
   // CHECK: graph.rms_norm %[[X]], %[[S]] {{.*}} -> (tensor<2x4xbf16>, tensor<2xf32>)
   %n, %r = graph.rms_norm %x, %s {axis = 1 : i64, epsilon = 1.0e-6 : f64} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>)
   // CHECK: %[[Y:.*]] = graph.matmul {{.*}} -> tensor<2x4xbf16>
@@ -49,9 +49,11 @@ graph.program @micro phase = micro inputs = ["x", "labels"] {
 
 // A mean over everything is summed in f32; what is computed from it stays wide, and pulls narrow operands up.
 
+graph.parameter @x : tensor<2x3xf32> role = trainable
 // CHECK-LABEL: graph.program @wide
-graph.program @wide phase = micro inputs = ["x", "y"] {
-^bb0(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>):
+graph.program @wide phase = micro inputs = ["y"] {
+^bb0(%y: tensor<2x3xf32>):
+  %x = graph.read @x : tensor<2x3xf32>
   // CHECK: %[[D:.*]] = graph.sub {{.*}} -> tensor<2x3xbf16>
   // CHECK: %[[WIDE:.*]] = graph.cast %[[D]] {to = f32}
   // CHECK: %[[M:.*]] = graph.reduce_mean %[[WIDE]] {{.*}} -> tensor<f32>
@@ -75,9 +77,11 @@ graph.program @wide phase = micro inputs = ["x", "y"] {
 // Buffers are assigned in f32; integers and bools are left alone.
 
 graph.parameter @mean : tensor<3xf32> role = buffer
+graph.parameter @x : tensor<3xf32> role = trainable
 // CHECK-LABEL: graph.program @buffers
-graph.program @buffers phase = micro inputs = ["x", "i"] {
-^bb0(%x: tensor<3xf32>, %i: tensor<3xi64>):
+graph.program @buffers phase = micro inputs = ["i"] {
+^bb0(%i: tensor<3xi64>):
+  %x = graph.read @x : tensor<3xf32>
   // CHECK: %[[E:.*]] = graph.exp {{.*}} -> tensor<3xbf16>
   %e = graph.exp %x : (tensor<3xf32>) -> tensor<3xf32>
   // CHECK: graph.less {{.*}} : (tensor<3xbf16>, tensor<3xbf16>) -> tensor<3xi1>
@@ -93,9 +97,11 @@ graph.program @buffers phase = micro inputs = ["x", "i"] {
 // -----
 
 // What stops a gradient is as narrow as its operand; the bits of a number are those of f32.
+graph.parameter @x : tensor<4xf32> role = trainable
 // CHECK-LABEL: inputs = ["detached"]
 graph.program @micro phase = micro inputs = ["detached"] {
-^bb0(%x: tensor<4xf32>):
+^bb0(%unread: tensor<4xf32>):
+  %x = graph.read @x : tensor<4xf32>
   %y = graph.tanh %x : (tensor<4xf32>) -> tensor<4xf32>
   // CHECK: graph.bitcast %{{.*}} {to = bf16} : (tensor<4xbf16>) -> tensor<4xbf16>
   %d = graph.bitcast %y {to = f32} : (tensor<4xf32>) -> tensor<4xf32>
@@ -118,4 +124,31 @@ graph.program @masked phase = micro inputs = ["m"] {
   %low = graph.constant dense<[-3.40282347E+38, 0xFF800000]> : tensor<2xf32>
   %masked = graph.select %m, %w, %low : (tensor<2xi1>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   graph.return %masked : tensor<2xf32>
+}
+
+// -----
+
+// What is computed of inputs alone is computed as it was given: a row that is picked, how many elements there are. Where it meets what is narrow it has
+// 16 bits.
+
+graph.parameter @table : tensor<600x4xf32> role = trainable
+// CHECK-LABEL: graph.program @given
+graph.program @given phase = micro inputs = ["x", "mask"] {
+// CHECK: ^bb0(%[[X:.*]]: tensor<2xf32>, %[[MASK:.*]]: tensor<2x4xf32>)
+^bb0(%x: tensor<2xf32>, %mask: tensor<2x4xf32>):
+  %table = graph.read @table : tensor<600x4xf32>
+  // CHECK: graph.mul %[[X]], {{.*}} -> tensor<2xf32>
+  // CHECK: graph.cast {{.*}} {to = i64} : (tensor<2xf32>) -> tensor<2xi64>
+  %many = graph.constant dense<599.0> : tensor<f32>
+  %scaled = graph.mul %x, %many : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  %index = graph.cast %scaled {to = i64} : (tensor<2xf32>) -> tensor<2xi64>
+  %rows = graph.gather %table, %index {axis = 0 : i64} : (tensor<600x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
+  // CHECK: %[[HIDDEN:.*]] = graph.mul %[[MASK]], {{.*}} -> tensor<2x4xf32>
+  // CHECK: %[[NARROW:.*]] = graph.cast %[[HIDDEN]] {to = bf16}
+  // CHECK: graph.add %{{.*}}, %[[NARROW]] {{.*}} -> tensor<2x4xbf16>
+  %low = graph.constant dense<-3.0e38> : tensor<f32>
+  %hidden = graph.mul %mask, %low : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32>
+  %scores = graph.add %rows, %hidden : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %weighed = graph.mul %scores, %mask : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  graph.return %weighed : tensor<2x4xf32>
 }
