@@ -290,7 +290,7 @@ def closures():
     import functools
 
     def hooked(model):
-        model.register_forward_pre_hook(lambda module, given: (given[0] + model.layer.bias[:1], *given[1:]))
+        model.layer.register_forward_pre_hook(lambda module, given: given[0] + model.layer.bias[:1])
 
     def replaced(model):
         inner = model.layer.forward

@@ -20,6 +20,8 @@ def inside(value):
         return value.values()
     if isinstance(value, types.FunctionType):
         return [*filled(value.__closure__), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, types.MethodType):
+        return [value.__self__, value.__func__]
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
     return value if isinstance(value, (list, tuple)) else ()
