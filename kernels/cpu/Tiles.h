@@ -49,7 +49,7 @@ struct Bf16Blocks {
   /// Multiples of what engines want: terms of a pass, columns of a block, rows of the left factor; and of such rows the
   /// fewest that any wants.
   static constexpr int64_t kTermStep = 32, kColumnStep = 32, kRowStep = 32, kFewestRows = 8;
-  static constexpr int64_t kLeftRows = 128; ///< that a thread rearranges at a time
+  static constexpr int64_t kLeftRows = 128; ///< that a thread rearranges at a time, at least
   static constexpr int kMostThreads = 16;   ///< as tilesFor's
   int64_t passes;                           ///< over the terms
   int64_t terms;                            ///< of a pass
@@ -59,8 +59,13 @@ struct Bf16Blocks {
   int64_t right() const { return columns * terms / 2; }
   /// From `count` rows of the left factor to the next, in units: no multiple of a page, or a cache had all in one set.
   int64_t leftStride(int64_t count) const { return (terms + 4) / 2 * count; }
-  /// Of a thread.
-  int64_t left() const { return leftStride(kLeftRows); }
+  /// Of a thread: as much as of the most terms, but no more than four times as many.
+  int64_t leftRows() const {
+    return std::min(
+        std::clamp(kLeftRows * kMostTerms / std::max(terms, kTermStep) / kRowStep * kRowStep, kLeftRows, 4 * kLeftRows),
+        std::max(kLeftRows, roundUp(rows, kRowStep)));
+  }
+  int64_t left() const { return leftStride(leftRows()); }
   /// fp32 sums that wait for the next pass.
   int64_t sums() const { return passes == 1 ? 0 : rows * columns; }
   int64_t bytes() const {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -60,8 +61,8 @@ std::vector<float> multiply(const Engine &engine, const Factors &f, bool transLe
   if (transLeft) {
     engine.packLeft({rows.data(), f.rows}, f.terms, f.rows, left.data(), 0);
   } else {
-    copyLeft({rows.data(), f.terms}, f.terms, units, f.rows, engine.rows, left.data(), 0);
-    by = {by.at, 4 * units, 4 * engine.unitStep};
+    engine.copyLeft({rows.data(), f.terms}, f.terms, units, f.rows, left.data(), 0);
+    by = engine.copied(left.data(), units);
   }
   std::vector<float> sums(size_t(engine.rows * width), 1);
   engine.begin();
@@ -94,6 +95,23 @@ TEST(Tiles, haveTheSumsOfPlainLoops) {
                     << engine->name << " " << rows << "x" << columns << "x" << terms << transLeft << transRight;
           }
         }
+}
+
+TEST(Tiles, areRoundedPastTheCachesAlike) {
+  if (engines().empty())
+    GTEST_SKIP() << "the CPU multiplies no bf16";
+  constexpr int64_t kRows = 5;
+  for (int64_t columns : {31, 32, 48, 64, 96})
+    for (int64_t stride : {columns, roundUp(columns, 32), roundUp(columns, 32) + 1}) {
+      std::vector<float> sums(size_t(kRows * columns));
+      for (size_t i = 0; i < sums.size(); ++i)
+        sums[i] = static_cast<float>(i) * 1.0078125f;
+      alignas(64) std::array<Bf16, 5 * 97> out, streamed;
+      out.fill(Factors::bf16Of(-3)), streamed.fill(Factors::bf16Of(-3));
+      roundTile(sums.data(), columns, nullptr, kRows, columns, out.data(), stride);
+      roundTile(sums.data(), columns, nullptr, kRows, columns, streamed.data(), stride, /*streams=*/true);
+      EXPECT_EQ(std::memcmp(out.data(), streamed.data(), sizeof out), 0) << columns << " of " << stride;
+    }
 }
 
 TEST(Tiles, areRoundedWithTheirBias) {

@@ -11,7 +11,10 @@ class MatmulTiles : public Kernel {
 public:
   MatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, std::string method)
       : s(shape.product), by(*engine()), out(shape.out), hasAddend(shape.hasAddend), blocks(s),
-        threads(std::min(spec.threads, blocks.threads)), text(std::move(method)) {
+        threads(std::min(spec.threads, blocks.threads)),
+        streams(by.streams && out == DType::bf16 && s.n * sizeOf(out) % PanelAhead::kLine == 0 &&
+                s.m * s.n * sizeOf(out) >= kStreamed),
+        text(std::move(method)) {
     Workspace workspace(spec);
     right = workspace.take<uint32_t>(blocks.right());
     sums = workspace.take<float>(blocks.sums());
@@ -37,6 +40,8 @@ public:
 private:
   static constexpr int64_t kPackedPanels = 4; ///< that a thread takes at a time to rearrange, at most
   static constexpr int64_t kTasks = 6;        ///< of a thread
+  /// Bytes of a result that goes past the caches: the second one has no room for most of it.
+  static constexpr int64_t kStreamed = 1 << 20;
 
   /// Rows, columns and terms of the product.
   struct Block {
@@ -76,10 +81,10 @@ private:
   /// Panels of the right factor are rearranged just before they are needed.
   void addAlone(void *const *operands, const Block &b) const {
     const Multiplying here(&by);
-    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime(b);
+    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime();
     for (int64_t i = 0; i < rows; i += chunk)
       addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0), {0, Panels(b.j1 - b.j0, by).count()},
-              i == 0, true);
+              i == 0);
   }
 
   /// Threads rearrange the right factor, then multiply: a task is some rows times a group of panels.
@@ -88,7 +93,7 @@ private:
     const int64_t rows = b.i1 - b.i0, groups = quotientUp(panels.count(), by.panels);
     // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
     const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
-    const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime(b)), wanted)), by.rows);
+    const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime()), wanted)), by.rows);
     parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, kPackedPanels),
                    [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
@@ -98,21 +103,24 @@ private:
       int64_t held = -1; // chunk of the left factor that the thread has
       for (int64_t task = tasks.take(thread); task >= 0; task = tasks.take(thread)) {
         const int64_t i = task / groups * chunk, group = task % groups * by.panels;
-        const bool isNew = std::exchange(held, i) != i;
-        if (isNew)
+        if (std::exchange(held, i) != i)
           left = leftRows(operands, b, i, std::min(rows, i + chunk), thread);
-        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false, isNew);
+        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false);
       }
     });
   }
 
-  /// Can rows of the left factor be used where they are?
-  bool isInPlace(const Block &b) const { return !s.transLhs && (b.k1 - b.k0) % (2 * by.unitStep) == 0; }
-  /// Of the left factor, that a thread has.
-  int64_t rowsAtATime(const Block &b) const {
-    const int64_t most = isInPlace(b) ? by.leftTerms / (b.k1 - b.k0) / by.rows * by.rows : 0;
-    return std::clamp(most, Bf16Blocks::kLeftRows, 4 * Bf16Blocks::kLeftRows);
+  /// Are copies of the left factor's rows quicker than where they are? Measured: not beside results that take the
+  /// caches, nor of rows that are read whole and have room for few.
+  bool copiesLeft() const {
+    return by.copiesLeft && (blocks.passes > 1 || (streams && blocks.leftRows() > Bf16Blocks::kLeftRows));
   }
+  /// Can they be used where they are?
+  bool isInPlace(const Block &b) const {
+    return !copiesLeft() && !s.transLhs && (b.k1 - b.k0) % (2 * by.unitStep) == 0;
+  }
+  /// Of the left factor, that a thread has: each panel comes once for all of them.
+  int64_t rowsAtATime() const { return by.copiesLeft ? blocks.leftRows() : Bf16Blocks::kLeftRows; }
   int64_t tilesOf(int64_t rows) const { return quotientUp(rows, by.rows); }
   int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
@@ -133,9 +141,8 @@ private:
   }
 
   /// Rows of a block times some of its panels, which are packed first if `packs`, some at a time: what the next ones
-  /// are made of comes from memory meanwhile. Or else others have packed them. `isNew`: the rows have not been read
-  /// yet.
-  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs, bool isNew) const {
+  /// are made of comes from memory meanwhile. Or else others have packed them.
+  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs) const {
     const Panels panels(b.j1 - b.j0, by);
     const int64_t tiles = tilesOf(rows.end - rows.begin);
     for (int64_t panel = range.begin; panel < range.end; ++panel) {
@@ -148,19 +155,12 @@ private:
         if (packs && next < range.end)
           prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
                          inGroup * tiles + tile, by.panels * tiles);
-        Ahead ahead{{}, following.of(tile)};
-        if (isNew && panel == range.begin && tile + 1 < tiles)
-          ahead.left = rowsAhead(rows.of(tile + 1), rows.end - rows.begin - (tile + 1) * by.rows);
         const int64_t i = rows.begin + tile * by.rows;
-        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], ahead);
+        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], following.of(tile));
       }
     }
   }
 
-  /// A tile's rows, of which there are `count`.
-  Lines rowsAhead(const Rows &rows, int64_t count) const {
-    return {rows.at, std::min(by.rows, count), rows.rowStride, rows.stepStride};
-  }
   PanelAhead panelAhead(void *const *operands, const Block &b, const Panel &panel, int64_t tiles) const {
     const int64_t steps = units(b) / by.unitStep, lines = quotientUp(units(b) * panel.width * 4, PanelAhead::kLine),
                   each = quotientUp(lines, tiles * steps);
@@ -173,11 +173,11 @@ private:
     const Bf16 *source =
         as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m : b.k0) + (b.i0 + begin) * (s.transLhs ? 1 : s.k);
     uint32_t *own = left.of(operands) + thread * blocks.left();
-    const Rows copied{reinterpret_cast<const char *>(own), 4 * units(b), step};
+    const Rows copied = by.copied(own, units(b));
     if (isInPlace(b)) {
       const int64_t whole = count % by.rowStep == 0 ? tilesOf(count) : count / by.rows;
       if (whole < tilesOf(count))
-        copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, by.rows, own, 0);
+        by.copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, own, 0);
       const int64_t stride = width * sizeOf(DType::bf16);
       return {begin, end, {reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
     }
@@ -186,26 +186,26 @@ private:
       by.packLeft({source, width}, terms, count, own, stride);
       return {begin, end, {copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
     }
-    copyLeft({source, width}, terms, units(b), count, by.rows, own, stride);
+    by.copyLeft({source, width}, terms, units(b), count, own, stride);
     return {begin, end, copied, 4 * stride, all, {}};
   }
 
   /// Rows [i, i + height) of the block, counted from its first.
   void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel,
-               const Ahead &ahead) const {
+               Lines ahead) const {
     alignas(64) float own[kMostRows * kMostColumns];
     const bool isLast = b.k1 == s.k;
     const Sums to = blocks.passes == 1 ? Sums{own, panel.width}
                                        : Sums{sums.of(operands) + i * blocks.columns + panel.begin, blocks.columns};
     const int64_t j = b.j0 + panel.begin, width = std::min(panel.width, b.j1 - j), at = (b.i0 + i) * s.n + j;
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
-    if (isLast)
+    if (isLast && !streams)
       prefetch(result, height, width * sizeOf(out));
     by.multiply(rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at, to.stride,
                 b.k0 > 0, ahead);
     if (isLast && out == DType::bf16)
-      roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result),
-                s.n);
+      roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result), s.n,
+                streams);
     else if (isLast)
       copyTile(to, hasAddend ? as<float>(operands[2]) + at : nullptr, height, width, as<float>(result));
   }
@@ -237,6 +237,7 @@ private:
   bool hasAddend;
   Bf16Blocks blocks;
   int threads;
+  bool streams; ///< the result past the caches
   std::string text;
   Piece<uint32_t> right, left;
   Piece<float> sums;

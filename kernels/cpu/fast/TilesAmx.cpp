@@ -24,7 +24,11 @@ ZC_AMX void configure() {
   static constexpr Configuration configuration;
   asm volatile("ldtilecfg %0" : : "m"(configuration));
 }
-ZC_AMX void release() { asm volatile("tilerelease"); }
+/// What went past the caches is there for others afterwards.
+ZC_AMX void release() {
+  asm volatile("tilerelease");
+  _mm_sfence();
+}
 
 /// The lines of a step, into the second cache: the first one has no room for more than the factors.
 inline void ask(Lines &lines) {
@@ -37,7 +41,7 @@ inline void ask(Lines &lines) {
 /// row if not tall.
 template <bool kIsTall>
 ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sums, int64_t stride, bool adds,
-                     Ahead ahead) {
+                     Lines ahead) {
   const int64_t bytes = stride * 4;
   float *const below = sums + kHalf * stride;
   if (adds) {
@@ -61,8 +65,7 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
     _tile_loadd(7, panel + kHalf, 4 * kSide);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
-    ask(ahead.left);
-    ask(ahead.right);
+    ask(ahead);
     if constexpr (kIsTall) {
       _tile_loadd(5, left.at + kHalf * left.rowStride, left.rowStride);
       _tile_dpbf16ps(2, 5, 6);
@@ -78,7 +81,7 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
 }
 
 void multiplyTile(Rows left, const uint32_t *panel, int64_t height, int64_t, int64_t units, float *sums, int64_t stride,
-                  bool adds, const Ahead &ahead) {
+                  bool adds, Lines ahead) {
   (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds, ahead);
 }
 
@@ -88,8 +91,11 @@ constexpr Engine makeEngine() {
   engine.rows = engine.columns = kSide;
   engine.rowStep = kHalf;
   engine.unitStep = kStep;
-  engine.panels = 8;
-  engine.leftTerms = 1 << 18; // half a megabyte of a second cache of two
+  engine.panels = 4;
+  // Registers of rows that are apart load slower: 1.59 TF/s of products that come from the second cache, 1.8 of copies.
+  engine.copiesLeft = true;
+  engine.copyLeft = copyLeftOf32;
+  engine.streams = true;
   engine.begin = configure;
   engine.end = release;
   engine.multiply = multiplyTile;

@@ -49,7 +49,7 @@ ZC_BF16 void multiply(const char *const *rows, const uint32_t *panel, int64_t un
 }
 
 void multiplyTile(Rows left, const uint32_t *panel, int64_t, int64_t width, int64_t units, float *sums, int64_t stride,
-                  bool adds, const Ahead &) {
+                  bool adds, Lines) {
   const char *rows[kRows];
   for (int64_t r = 0; r < kRows; ++r)
     rows[r] = left.at + r * left.rowStride;
@@ -69,6 +69,7 @@ constexpr Engine makeEngine() {
   engine.unitStep = engine.panels = 1;
   engine.begin = engine.end = nothing;
   engine.multiply = multiplyTile;
+  engine.copyLeft = copyLeftOf8;
   engine.packLeft = packLeftOf8;
   engine.packedRowStride = 4;
   engine.packedStepStride = 4 * kRows;

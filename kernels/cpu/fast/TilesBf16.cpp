@@ -187,26 +187,56 @@ ZC_BF16 void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t 
   }
 }
 
-void copyLeft(Matrix source, int64_t terms, int64_t units, int64_t count, int64_t height, uint32_t *blocks,
-              int64_t stride) {
-  for (int64_t r = 0; r < roundUp(count, height); ++r) {
-    uint32_t *row = blocks + r / height * stride + r % height * units;
+void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride) {
+  constexpr int64_t kRows = 8;
+  for (int64_t r = 0; r < roundUp(count, kRows); ++r) {
+    uint32_t *row = blocks + r / kRows * stride + r % kRows * units;
     const int64_t present = r < count ? terms : 0;
     std::fill(row + present / 2, row + units, 0);
     std::memcpy(row, source.at + r * source.stride, static_cast<size_t>(present) * sizeof(Bf16));
   }
 }
 
-ZC_BF16 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, int64_t rows, int64_t columns,
-                       Bf16 *out, int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t j = 0; j < columns; j += kLanes) {
-      const auto mask = static_cast<__mmask16>(columns - j >= kLanes ? 0xffff : (1 << (columns - j)) - 1);
-      __m512 x = _mm512_maskz_loadu_ps(mask, sums + r * sumsStride + j);
-      if (bias)
-        x = _mm512_add_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(lowHalves(bias + j, columns - j), 16)));
-      _mm256_mask_storeu_epi16(out + r * stride + j, mask, (__m256i)_mm512_cvtneps_pbh(x));
+ZC_BF16 void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks,
+                          int64_t stride) {
+  constexpr int64_t kRows = 32;
+  for (int64_t r = 0; r < roundUp(count, kRows); ++r) {
+    const Bf16 *from = source.at + r * source.stride;
+    uint32_t *to = blocks + r / kRows * stride + r % kRows * kLanes;
+    for (int64_t u = 0; u < units; u += kLanes, to += kRows * kLanes) {
+      const int64_t present = r < count ? std::clamp<int64_t>(terms - 2 * u, 0, 2 * kLanes) : 0;
+      const __mmask32 mask = present == 2 * kLanes ? ~__mmask32(0) : (__mmask32(1) << present) - 1;
+      _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(mask, from + 2 * u));
     }
+  }
+}
+
+namespace {
+/// Elements [j, j + 16) of a row of sums, with the bias; those of the mask.
+ZC_BF16 __m512 sumsOf(const float *row, const Bf16 *bias, int64_t j, int64_t columns, __mmask16 mask) {
+  const __m512 sums = _mm512_maskz_loadu_ps(mask, row + j);
+  return bias ? _mm512_add_ps(sums, _mm512_castsi512_ps(_mm512_slli_epi32(lowHalves(bias + j, columns - j), 16)))
+              : sums;
+}
+} // namespace
+
+ZC_BF16 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, int64_t rows, int64_t columns,
+                       Bf16 *out, int64_t stride, bool streams) {
+  constexpr __mmask16 kAll = 0xffff;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float *row = sums + r * sumsStride;
+    Bf16 *to = out + r * stride;
+    int64_t j = 0;
+    if (streams && reinterpret_cast<uintptr_t>(to) % 64 == 0)
+      for (; columns - j >= 2 * kLanes; j += 2 * kLanes)
+        _mm512_stream_si512(reinterpret_cast<__m512i *>(to + j),
+                            (__m512i)_mm512_cvtne2ps_pbh(sumsOf(row, bias, j + kLanes, columns, kAll),
+                                                         sumsOf(row, bias, j, columns, kAll)));
+    for (; j < columns; j += kLanes) {
+      const auto mask = static_cast<__mmask16>(columns - j >= kLanes ? kAll : (1 << (columns - j)) - 1);
+      _mm256_mask_storeu_epi16(to + j, mask, (__m256i)_mm512_cvtneps_pbh(sumsOf(row, bias, j, columns, mask)));
+    }
+  }
 }
 
 } // namespace zc::cpu::bf16

@@ -38,30 +38,35 @@ struct Lines {
   const char *at = nullptr;
   int64_t count = 0, stride = 0, stepStride = 0; ///< bytes
 };
-struct Ahead {
-  Lines left, right;
-};
 
 struct Engine {
   const char *name;
-  int64_t rows;      ///< of a tile
-  int64_t rowStep;   ///< what a tile has as many rows of as are needed
-  int64_t columns;   ///< of a tile, at most
-  int64_t unitStep;  ///< factors end in zeros up to a multiple
-  int64_t panels;    ///< of the right factor that a thread rearranges at a time
-  int64_t leftTerms; ///< of all rows of a left factor that a thread has at a time where they are, of at least 128
+  int64_t rows;     ///< of a tile
+  int64_t rowStep;  ///< what a tile has as many rows of as are needed
+  int64_t columns;  ///< of a tile, at most
+  int64_t unitStep; ///< factors end in zeros up to a multiple
+  int64_t panels;   ///< of the right factor that a thread rearranges at a time
+  bool copiesLeft;  ///< rows of a left factor, even if they could be read where they are
+  bool streams;     ///< large results past the caches
   /// Around a thread's use of `multiply`.
   void (*begin)();
   void (*end)();
   /// sums[height][width], rows `stride` apart, = or, if `adds`, += left right. `height`: a multiple of rowStep.
   /// `panel`: units of `width` columns, 48 or 32. Engines with steps of one unit do not ask ahead.
   void (*multiply)(Rows left, const uint32_t *panel, int64_t height, int64_t width, int64_t units, float *sums,
-                   int64_t stride, bool adds, const Ahead &ahead);
+                   int64_t stride, bool adds, Lines ahead);
   /// Rearranges rows of a left factor, whose rows in memory are terms; where they are then in a block.
   void (*packLeft)(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
   int64_t packedRowStride, packedStepStride;
+  /// Copies `count` rows of a left factor, whose rows are the source's; zeros beyond, up to a whole tile.
+  void (*copyLeft)(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
 
   int64_t units(int64_t terms) const { return roundUp((terms + 1) / 2, unitStep); }
+  /// Where copied rows are in a block.
+  Rows copied(const uint32_t *block, int64_t units) const {
+    const auto *at = reinterpret_cast<const char *>(block);
+    return copiesLeft ? Rows{at, packedRowStride, packedStepStride} : Rows{at, 4 * units, 4 * unitStep};
+  }
 };
 
 /// Those that the CPU has, the best one first.
@@ -127,16 +132,16 @@ void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, 
 /// Asks for part `part` of `parts` of what packPanels will read.
 void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
                     int64_t parts);
-/// `count` rows of a left factor, whose rows are the source's, each of `units`: blocks of `height` rows, `stride` units
-/// apart; zeros beyond.
-void copyLeft(Matrix source, int64_t terms, int64_t units, int64_t count, int64_t height, uint32_t *blocks,
-              int64_t stride);
-/// The same where rows of the source are terms: blocks of [units][8], or of [units / 16][32][16].
+/// Engine::copyLeft, into blocks of [8][units], or of [units / 16][32][16], `stride` units apart.
+void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
+void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
+/// Engine::packLeft, into blocks of [units][8], or of [units / 16][32][16].
 void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
 void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
 
-/// out = bf16(sums + bias) of `rows` rows of `columns` elements; `bias` may be null.
+/// out = bf16(sums + bias) of `rows` rows of `columns` elements; `bias` may be null. `streams`: whole lines go past the
+/// caches.
 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, int64_t rows, int64_t columns, Bf16 *out,
-               int64_t stride);
+               int64_t stride, bool streams = false);
 
 } // namespace zc::cpu::bf16
