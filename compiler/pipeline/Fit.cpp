@@ -45,8 +45,9 @@ class Search {
 public:
   Search(const Strategy &given, const ModelSize &size, const Trial &trial)
       : strategy(given), size(size), trial([this, &trial](const Strategy &tried) {
-          spent += this->size.operations;
-          return trial(tried);
+          Result<Planned> planned = trial(tried);
+          spent += std::max(this->size.operations, planned ? planned->operations : 0);
+          return planned;
         }) {
     strategy.shard.residency = 0; // comes back by itself where there is room
     collectChanges();
@@ -165,8 +166,8 @@ private:
       return std::nullopt; // a combination that some pass refuses
     if (tuned->needs.device != 0)
       return tuned->needs;
-    Result<Budgets> needs = trial(tuned->strategy);
-    return needs ? std::optional(*needs) : std::nullopt;
+    Result<Planned> planned = trial(tuned->strategy);
+    return planned ? std::optional(planned->needs) : std::nullopt;
   }
 
   /// Remembers what single changes need, and what needs the least of the device within the other budgets.

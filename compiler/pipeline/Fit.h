@@ -25,8 +25,13 @@ struct ModelSize {
 /// be thousands of pieces on a rank, each of which is several steps.
 int64_t usualChunk(const ShardOptions &given, const ModelSize &size);
 
-/// Bytes per rank that a plan takes on each tier, whatever the budgets say.
-using Trial = std::function<Result<Budgets>(const Strategy &)>;
+/// What a plan takes, whatever the budgets say.
+struct Planned {
+  Budgets needs; ///< bytes per rank
+  size_t operations =
+      0; ///< once it is scheduled: what goes through host buffers piece by piece is many times the model's
+};
+using Trial = std::function<Result<Planned>(const Strategy &)>;
 
 /// Does every tier with a budget keep it?
 bool fits(const Budgets &needs, const Budgets &budgets);

@@ -52,7 +52,7 @@ Status zc::runStage(const Stage &stage, ModuleOp module, const StageContext &con
   return context.emitted.error(stage.failure, stage.number);
 }
 
-Result<Budgets> zc::planMemory(ModuleOp imported, ModuleOp evaluation, const CompileOptions &options,
+Result<Planned> zc::planMemory(ModuleOp imported, ModuleOp evaluation, const CompileOptions &options,
                                const Strategy &strategy) {
   const DiagnosticCollector emitted(*imported.getContext(), options.model);
   OwningOpRef<ModuleOp> module(imported.clone());
@@ -63,10 +63,11 @@ Result<Budgets> zc::planMemory(ModuleOp imported, ModuleOp evaluation, const Com
     if (Status status = runStage(stage, *module, context); !status.ok() && status.error().code != Code::budget)
       return status.error();
   }
-  Budgets needs;
+  Planned planned;
   for (auto arena : module->getOps<plan::ArenaOp>())
-    (arena.getTier() == plan::Tier::device ? needs.device
-     : arena.getTier() == plan::Tier::host ? needs.host
-                                           : needs.nvme) = static_cast<int64_t>(arena.getBytes());
-  return needs;
+    (arena.getTier() == plan::Tier::device ? planned.needs.device
+     : arena.getTier() == plan::Tier::host ? planned.needs.host
+                                           : planned.needs.nvme) = static_cast<int64_t>(arena.getBytes());
+  module->walk([&](Operation *) { ++planned.operations; });
+  return planned;
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/pipeline/CompileOptions.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Fit.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -38,7 +39,7 @@ struct StageContext {
 Status runStage(const Stage &stage, mlir::ModuleOp module, const StageContext &context);
 
 /// What a plan of `imported`, which stays as it is, takes by `strategy`, over budget or not. Errors: of a stage.
-Result<Budgets> planMemory(mlir::ModuleOp imported, mlir::ModuleOp evaluation, const CompileOptions &options,
+Result<Planned> planMemory(mlir::ModuleOp imported, mlir::ModuleOp evaluation, const CompileOptions &options,
                            const Strategy &strategy);
 
 } // namespace zc

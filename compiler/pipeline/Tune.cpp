@@ -93,10 +93,10 @@ private:
   }
 
   Status attempt() {
-    Result<Budgets> needs = trial(tuned.strategy);
-    if (needs)
-      tuned.needs = *needs;
-    return needs.status();
+    Result<Planned> planned = trial(tuned.strategy);
+    if (planned)
+      tuned.needs = planned->needs;
+    return planned.status();
   }
 
   /// Down to a quarter while that helps.

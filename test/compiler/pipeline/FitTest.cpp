@@ -16,9 +16,10 @@ constexpr ModelSize kSmall{100, 1000};
 /// Needs 1000 bytes of the device; each flag saves what it says here.
 struct Model {
   int trials = 0;
+  size_t operations = 0; ///< of a plan
 
   Trial trial() {
-    return [this](const Strategy &s) -> Result<Budgets> {
+    return [this](const Strategy &s) -> Result<Planned> {
       ++trials;
       Budgets needs{1000, 0, 0};
       if (s.grad.checkpoint == CheckpointPolicy::selective)
@@ -37,7 +38,7 @@ struct Model {
         needs.host += 10 + waiting + (s.shard.chunk >> 20);
         needs.nvme += 400 - waiting;
       }
-      return needs;
+      return Planned{needs, operations};
     };
   }
   static void move(Budgets &needs, int64_t bytes) {
@@ -123,7 +124,7 @@ TEST(Tune, passesErrorsOn) {
   Strategy strategy;
   strategy.grad.checkpoint = CheckpointPolicy::selective;
   strategy.schedule.budgets.device = 1;
-  Trial fails = [](const Strategy &) -> Result<Budgets> { return makeError(Code::internal, 1, "no"); };
+  Trial fails = [](const Strategy &) -> Result<Planned> { return makeError(Code::internal, 1, "no"); };
   EXPECT_FALSE(tune(strategy, kSmall, fails));
 }
 
@@ -176,5 +177,10 @@ TEST(CheapestFit, isBoundedByWhatItCompiles) {
     std::string text = cheapestFit(strategy, {operations, 1000}, model.trial());
     EXPECT_LE(static_cast<size_t>(model.trials) * operations, std::max<size_t>(1000000, 20 * operations)) << operations;
     EXPECT_NE(text.find("no flags were found that fit"), std::string::npos);
+    // So it is where a small model's plan has as many.
+    Model cut;
+    cut.operations = operations;
+    cheapestFit(strategy, kSmall, cut.trial());
+    EXPECT_EQ(cut.trials, model.trials) << operations;
   }
 }
