@@ -54,14 +54,26 @@ Value centeredFrom(Value x, int64_t axis) {
   return sub && meanOverTail(sub.getRhs(), sub.getLhs()) == axis ? sub.getLhs() : Value();
 }
 
-/// `value` in the shape of the normalized dimensions, if it broadcasts over the others only.
-Value asRow(Value value, llvm::ArrayRef<int64_t> row, PatternRewriter &rewriter) {
+bool isRow(Value value, llvm::ArrayRef<int64_t> row) {
   auto dims = dimsOf(value);
   while (dims.size() > row.size() && dims.front() == 1)
     dims = dims.drop_front();
-  if (dims != row)
+  return dims == row;
+}
+
+/// `value` in the shape of the normalized dimensions, if it broadcasts over the others only.
+Value asRow(Value value, llvm::ArrayRef<int64_t> row, PatternRewriter &rewriter) {
+  if (!isRow(value, row))
     return {};
   return dimsOf(value) == row ? value : rewriter.create<ReshapeOp>(value.getLoc(), value, row).getResult();
+}
+
+/// LayerNorm where what is normalized was centred, else RMSNorm.
+Value makeNorm(const Normalized &norm, Value scale, Location location, PatternRewriter &rewriter) {
+  const llvm::APFloat epsilon(norm.epsilon);
+  if (Value source = centeredFrom(norm.x, norm.axis))
+    return rewriter.create<LayerNormOp>(location, source, scale, Value(), norm.axis, epsilon).getResult();
+  return rewriter.create<RmsNormOp>(location, norm.x, scale, norm.axis, epsilon).getResult();
 }
 
 /// normalized * scale
@@ -75,15 +87,28 @@ struct RaiseNorm : OpRewritePattern<MulOp> {
       Value row = asRow(scale, dimsOf(norm->x).drop_front(norm->axis), rewriter);
       if (!row)
         return false;
-      Value source = centeredFrom(norm->x, norm->axis);
-      Operation *raised =
-          source ? rewriter.create<LayerNormOp>(op.getLoc(), source, row, Value(), norm->axis,
-                                                llvm::APFloat(norm->epsilon))
-                 : rewriter.create<RmsNormOp>(op.getLoc(), norm->x, row, norm->axis, llvm::APFloat(norm->epsilon))
-                       .getOperation();
-      rewriter.replaceOp(op, raised->getResult(0));
+      rewriter.replaceOp(op, makeNorm(*norm, row, op.getLoc(), rewriter));
       return true;
     }));
+  }
+};
+
+/// Normalized alone, as models without trained scales have it: the scale is 1.
+template <typename Op> struct RaiseBareNorm : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    auto norm = matchNormalized(op.getResult());
+    if (!norm || !sameType(norm->x, op.getResult()))
+      return failure();
+    const auto row = dimsOf(norm->x).drop_front(norm->axis);
+    for (Operation *user : op->getUsers()) // with a scale they are RaiseNorm's
+      if (isa<MulOp>(user) && llvm::any_of(user->getOperands(), [&](Value other) { return isRow(other, row); }))
+        return failure();
+    const Type element = cast<RankedTensorType>(norm->x.getType()).getElementType();
+    auto one = DenseElementsAttr::get(RankedTensorType::get(row, element), rewriter.getFloatAttr(element, 1));
+    Value scale = rewriter.create<ConstantOp>(op.getLoc(), one);
+    rewriter.replaceOp(op, makeNorm(*norm, scale, op.getLoc(), rewriter));
+    return success();
   }
 };
 
@@ -144,5 +169,6 @@ struct GuardDeviation : OpRewritePattern<SqrtOp> {
 } // namespace
 
 void zc::importer::addNormPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseNorm, FoldBiasIntoLayerNorm, GuardDeviation>(patterns.getContext());
+  patterns.add<RaiseNorm, RaiseBareNorm<DivOp>, RaiseBareNorm<MulOp>, FoldBiasIntoLayerNorm, GuardDeviation>(
+      patterns.getContext());
 }

@@ -96,3 +96,32 @@ graph.program @micro phase = micro inputs = ["deviation"] {
   %r = graph.sqrt %u : (tensor<4xf32>) -> tensor<4xf32>
   graph.return %s, %r : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Without a scale it is 1; what multiplies rows is none.
+// CHECK-LABEL: inputs = ["bare", "gate"]
+// CHECK: %[[ONE:.*]] = graph.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK: %[[Y:.*]], %{{.*}} = graph.rms_norm %{{.*}}, %[[ONE]] {axis = 1 : i64
+// CHECK: graph.mul %[[Y]],
+// CHECK: graph.layer_norm %{{.*}}, %{{.*}} {axis = 1 : i64
+// CHECK-NOT: graph.sqrt
+graph.program @micro phase = micro inputs = ["bare", "gate"] {
+^bb0(%x: tensor<4x8xf32>, %gate: tensor<4x1xf32>):
+  %eps = graph.constant dense<1.0e-06> : tensor<f32>
+  %p = graph.mul %x, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %v = graph.reduce_mean %p {axes = array<i64: 1>, keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %a = graph.add %v, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %q = graph.sqrt %a : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %r = graph.reciprocal %q : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %n = graph.mul %x, %r : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %g = graph.mul %n, %gate : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %m = graph.reduce_mean %g {axes = array<i64: 1>, keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %d = graph.sub %g, %m : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %e = graph.mul %d, %d : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %w = graph.reduce_mean %e {axes = array<i64: 1>, keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %b = graph.add %w, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %s = graph.sqrt %b : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %y = graph.div %d, %s : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  graph.return %y : tensor<4x8xf32>
+}
