@@ -17,12 +17,10 @@ namespace {
 /// cuDNN, and what it and its front end look for by name: CUDA's runtime (ours is linked into the plugin), cuBLASLt and
 /// NVRTC.
 struct Cudnn {
-  Library runtime{{"libcudart.so." + std::to_string(CUDART_VERSION / 1000), "libcudart.so.13", "libcudart.so.12"},
-                  "nvidia-cuda-runtime"};
-  Library blas{{"libcublasLt.so." + std::to_string(CUDART_VERSION / 1000), "libcublasLt.so.13", "libcublasLt.so.12"},
-               "nvidia-cublas"};
+  Library runtime = cudaRuntimeLibrary();
+  Library blas = cublasLtLibrary();
   Library nvrtc = nvrtcLibrary(); ///< of some kernels alone, which cuDNN says
-  Library cudnn{{"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
+  Library cudnn = cudnnLibrary();
   Status status;
 
   Cudnn() {

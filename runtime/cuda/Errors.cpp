@@ -78,6 +78,9 @@ Error errorOf(cudaError_t status, const std::string &what) {
   case cudaErrorUnsupportedPtxVersion:
     return makeError(Code::unsupported, 624, "this build has no code for the GPU: " + text, "--device",
                      "build with -DZC_CUDA_ARCHITECTURES=native");
+  case cudaErrorInvalidKernelImage: // a newer compiler's
+    return makeError(Code::unsupported, 639, "cannot " + what + ": the driver does not take its machine code: " + text,
+                     "--device", "update the driver, or name CUDA's libraries of its version in ZERO_CUDA_LIBRARIES");
   case cudaErrorMemoryAllocation:
     return makeError(Code::budget, 625, "cannot " + what + ": " + text);
   default:

@@ -22,8 +22,7 @@ namespace {
 
 /// The functions that are used, by their own declarations.
 struct CublasLt {
-  Library library{{"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so.13", "libcublasLt.so.12"},
-                  "nvidia-cublas"};
+  Library library = cublasLtLibrary();
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;

@@ -21,7 +21,7 @@ static_assert(sizeof(ncclUniqueId) == sizeof(DeviceLinks::Id), "an id of NCCL's"
 
 /// The functions that are used, by their own declarations.
 struct Nccl {
-  Library library{{"libnccl.so.2"}, "nvidia-nccl-cu13"};
+  Library library = ncclLibrary();
   decltype(&ncclGetUniqueId) getUniqueId;
   decltype(&ncclCommInitRankConfig) initRankConfig;
   decltype(&ncclCommGetAsyncError) getAsyncError;

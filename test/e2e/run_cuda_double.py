@@ -199,7 +199,11 @@ suite.run([*(like_steps(f"gpus={gpus}", "--zero-stage", stage, "--with-eval", *f
 suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 11\.8, this build is of CUDA \d+\.\d"),
            refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"),
            refused("capability=75", UNSUPPORTED, r"\"a double's GPU\" has compute capability 7\.5, 8\.0 is needed"),
-           refused("code=0", UNSUPPORTED, "this build has no code for the GPU"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
+           refused("code=0", UNSUPPORTED, "this build has no code for the GPU"),
+           refused("image=0", UNSUPPORTED, "cannot load a compiled kernel: the driver does not take its machine code: cudaErrorInvalidKernelImage"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
+suite.run([refused("cudnn=5", BUDGET, "cuDNN cannot prepare", flags=("--precision", "bf16")),
+           refused("cudnn=7", PEER_LOST, "cuDNN cannot prepare", flags=("--precision", "bf16")),
+           ("room beside the plan", room)])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
            refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=50000000,others=49900000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 47 MiB$"),
