@@ -89,4 +89,25 @@ Error errorOf(cudaError_t status, const std::string &what) {
   }
 }
 
+std::optional<Error> lostGpu(const std::string &what) {
+  size_t free = 0, total = 0;
+  const cudaError_t asked = cudaMemGetInfo(&free, &total);
+  return isLost(asked) ? std::optional(errorOf(asked, what)) : std::nullopt;
+}
+
+std::optional<Error> failedOnGpu(const char *library, const std::string &what, bool saysMemory) {
+  constexpr size_t kLittle = size_t(256) << 20; // what connections of a machine's GPUs may take
+  if (std::optional<Error> lost = lostGpu(what))
+    return lost;
+  size_t free = 0, total = 0;
+  const bool isAsked = cudaMemGetInfo(&free, &total) == cudaSuccess;
+  if (!saysMemory && (!isAsked || free >= kLittle))
+    return std::nullopt;
+  return makeError(
+      Code::budget, 664,
+      std::string(library) + " cannot " + what + ": of " + std::to_string(total >> 20) + " MiB of device memory " +
+          std::to_string(free >> 20) + " MiB are free",
+      {}, std::string(library) + " takes memory beside the plan's: see nvidia-smi for who has it, and docs/cuda.md");
+}
+
 } // namespace zc::cuda
