@@ -162,7 +162,7 @@ Status GpuDevice::start() {
 GpuDevice::~GpuDevice() {
   for (void *memory : hosts)
     HostMemory::instance().remove(memory);
-  if (gpu.use() != cudaSuccess)
+  if (gpu.isLeft || gpu.use() != cudaSuccess) // CUDA frees nothing while a stream is at work
     return;
   if (gpu.single)
     (void)cudaStreamDestroy(gpu.single);

@@ -2,6 +2,8 @@
 
 #include "base/Failpoint.h"
 
+#include <atomic>
+
 namespace zc::cuda {
 
 static std::string version(int number) {
@@ -19,6 +21,11 @@ static Error oldDriver() {
                    driver == 0 ? "install NVIDIA's driver, or take another device: cpu, fake, sync"
                                : "update the driver, or build with an older toolkit (12.4 at least)");
 }
+
+static std::atomic<bool> someIsLost{false};
+
+bool someGpuIsLost() { return someIsLost; }
+void noteLostGpu() { someIsLost = true; }
 
 static thread_local int called = -1; // GPU
 
@@ -60,10 +67,12 @@ static std::string calledGpu() {
 
 Error errorOf(cudaError_t status, const std::string &what) {
   std::string text = std::string(cudaGetErrorName(status)) + ", " + cudaGetErrorString(status);
-  if (isLost(status))
+  if (isLost(status)) {
+    noteLostGpu();
     return makeError(Code::peerLost, 626, calledGpu() + " is lost: cannot " + what + ": " + text, {},
                      "see dmesg for Xid, and resume from the last checkpoint; if it is lost there again, --device "
                      "cuda-sync names the step that did it");
+  }
   switch (status) {
   case cudaErrorInsufficientDriver:
     return oldDriver();

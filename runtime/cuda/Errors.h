@@ -13,6 +13,11 @@ namespace zc::cuda {
 /// Whether nothing that this process asks of the GPU will be done any more: it is broken, or what ran on it was ended.
 bool isLost(cudaError_t status);
 
+/// Has any GPU of this process been found to be so? Streams of the others may wait for what it never does.
+bool someGpuIsLost();
+/// It has, by other ways than errorOf.
+void noteLostGpu();
+
 /// From now on this thread's calls are to GPU `ordinal`: who is lost says which.
 void callsGpu(int ordinal);
 

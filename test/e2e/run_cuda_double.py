@@ -230,6 +230,8 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400)),
            # Lost while it is asked: by the runtime, by the driver, by cuBLASLt, which of them knows.
            *(refused(f"lostin={kernel},lostas={next(codes)}", PEER_LOST, "GPU 0 of rank [01] is lost: cannot .*: cudaError", STEPS - 1) for kernel in range(20, 60, 5)),
+           # Where the driver lets nobody pass who waits for the GPU that is lost: the other one's streams are left.
+           *(refused(f"gpus=2,lost={kernel},unpassed=1", PEER_LOST, "GPU 0 of rank 0 is lost: cannot .*: cudaError", STEPS - 1) for kernel in (150, 400)),
            *(refused(f"{gpus}stuck=300", WATCHDOG, "nothing has moved for 3 s: rank [01] waits", STEPS - 1, flags, ("--watchdog", "3"))
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,"))])
 suite.finish()
