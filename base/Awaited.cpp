@@ -7,7 +7,8 @@
 
 namespace zc {
 
-Awaited::Awaited(int rank, std::function<uint64_t()> counted) : rank(rank), counted(std::move(counted)) {
+Awaited::Awaited(int rank, std::function<uint64_t()> counted, std::function<std::string()> where)
+    : rank(rank), counted(std::move(counted)), where(std::move(where)) {
   Living<Awaited>::add(this);
 }
 
@@ -35,6 +36,14 @@ void lookAtAwaited(std::vector<AwaitedWork> &found) {
     each->seen.look(each->counted(), now);
     found.push_back({each->rank, each->seen});
   }
+}
+
+std::string whereAwaited(int rank) {
+  auto lock = Living<Awaited>::lock();
+  for (Awaited *each : Living<Awaited>::all())
+    if (each->isGoing && each->rank == rank)
+      return each->where();
+  return {};
 }
 
 } // namespace zc

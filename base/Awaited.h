@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace zc {
@@ -17,8 +18,9 @@ namespace zc {
 /// Work that a rank hands out. One thread's, but for the counting.
 class Awaited {
 public:
-  /// `counted()` changes whenever any of the work is done, or handed out; asked from another thread during a Turn.
-  Awaited(int rank, std::function<uint64_t()> counted);
+  /// `counted()` changes whenever any of the work is done, or handed out; `where()` is how far it is, in words ("COMM
+  /// is through"). Asked from another thread during a Turn.
+  Awaited(int rank, std::function<uint64_t()> counted, std::function<std::string()> where);
   Awaited(const Awaited &) = delete;
   Awaited &operator=(const Awaited &) = delete;
   ~Awaited();
@@ -37,8 +39,10 @@ public:
 
 private:
   friend void lookAtAwaited(std::vector<struct AwaitedWork> &);
+  friend std::string whereAwaited(int);
   const int rank;
   const std::function<uint64_t()> counted;
+  const std::function<std::string()> where;
   // Under the table's lock:
   bool isGoing = false;
   SeenCount seen;
@@ -51,5 +55,7 @@ struct AwaitedWork {
 };
 /// All of it, into `found`.
 void lookAtAwaited(std::vector<AwaitedWork> &found);
+/// How far the rank's is; empty: it is in no Turn.
+std::string whereAwaited(int rank);
 
 } // namespace zc

@@ -175,17 +175,19 @@ suite_fuzz() {
   ((failed == 0))
 }
 
-# For one kind of GPU: all three take thrice as long and say the same, but for spills.
+# For one kind of GPU: all three take thrice as long and say the same, but for spills; with --full for all.
 suite_cuda() {
   if ! { command -v nvcc || ls /usr/local/cuda*/bin/nvcc; } >/dev/null 2>&1; then
     echo "no nvcc: the plugin for GPUs is not built"
     echo "0 passed, 0 failed, 1 skipped"
     return
   fi
+  local kinds=90-real
+  [[ -z ${ZC_FULL-} ]] || kinds='80-real;90-real;100'
   # Cleaned, so that what ptxas says is there (from ccache, where nothing changed).
   [[ -f build/cuda/build.ninja ]] && ninja -C build/cuda -t clean zc_cuda >/dev/null
   build cuda zc_cuda zc-cuda-test zc-cudnn-test zc-nvrtc-test zc_no_driver zero-run -- -DCMAKE_BUILD_TYPE=Release -DZC_COMPILER=OFF -DZC_CUDA=ON -DZC_CUDA_VERBOSE=ON \
-    "-DZC_CUDA_ARCHITECTURES=${ZC_CUDA_ARCHITECTURES:-90-real}" &&
+    "-DZC_CUDA_ARCHITECTURES=${ZC_CUDA_ARCHITECTURES:-$kinds}" &&
     ZC_BUILD=$PWD/build/cuda ZC_BIN=$PWD/build/cuda/bin "${runner[@]}" script test/cuda/{plugin,spills,contracted,libraries}.py
 }
 

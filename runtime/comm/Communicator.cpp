@@ -56,7 +56,7 @@ template <typename Run> Status Communicator::carryOut(const Call &call, const Ru
   }
   int64_t begin = nanoseconds();
   if (flight)
-    flight->begin(call, std::max<int64_t>(0, faultStep()));
+    flight->begin(call, std::max<int64_t>(0, faultStep()), lane != nullptr);
   Status status = run(call);
   if (flight && status.ok()) // what failed stays visible as not over
     flight->end();

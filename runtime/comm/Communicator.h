@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -81,6 +82,10 @@ public:
   /// is at work any more: returns when that is so of all ranks that may read this one's memory, or they have left. (A
   /// stream that fails follows nobody.) At once where nothing has failed.
   virtual void awaitQuiet() {}
+  /// `end`: ends this rank's waits. Peers' threads call it where one of them is lost and this rank has not come to
+  /// awaitQuiet ten seconds after them: its device may wait for what never comes. Null: `who` waits no more, and its
+  /// `end` is not being called any more.
+  virtual void whenLost(const void * /*who*/, std::function<void(const Error &)> /*end*/) {}
 
   const Traffic &traffic() const { return counters; }
   /// Seconds in collectives so far, waiting for others included.

@@ -13,6 +13,8 @@
 
 namespace zc {
 
+static constexpr uint64_t kEnqueued = uint64_t(1) << 24; // beside a call
+
 static uint64_t pack(const Call &call) {
   return uint64_t(call.kind) | uint64_t(call.axes.asBits()) << 8 | uint64_t(call.type) << 16 |
          uint64_t(uint32_t(call.root)) << 32;
@@ -29,7 +31,7 @@ static Call unpack(uint64_t word, uint64_t bytes) {
   return call;
 }
 
-void FlightLog::begin(const Call &call, int64_t step) {
+void FlightLog::begin(const Call &call, int64_t step, bool isEnqueued) {
   uint64_t number = begunCount.load(std::memory_order_relaxed) + 1;
   Words &entry = words[number % kEntries];
   entry.number.store(number, std::memory_order_relaxed);
@@ -37,7 +39,7 @@ void FlightLog::begin(const Call &call, int64_t step) {
   entry.end.store(0, std::memory_order_relaxed);
   entry.step.store(uint64_t(step), std::memory_order_relaxed);
   entry.bytes.store(call.bytes, std::memory_order_relaxed);
-  entry.call.store(pack(call), std::memory_order_relaxed);
+  entry.call.store(pack(call) | (isEnqueued ? kEnqueued : 0), std::memory_order_relaxed);
   missing.store(-1, std::memory_order_relaxed);
   since.store(nanoseconds(), std::memory_order_relaxed);
   begunCount.store(number, std::memory_order_release);
@@ -51,24 +53,11 @@ void FlightLog::end() {
 }
 
 void FlightLog::setPlace(const std::string &text, int64_t ns) {
-  char bytes[sizeof placeText] = {}; // whoever reads meanwhile may see half of two names
-  std::memcpy(bytes, text.data(), std::min(text.size(), sizeof bytes - 1));
-  for (size_t i = 0; i < std::size(placeText); ++i) {
-    uint64_t word;
-    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
-    placeText[i].store(word, std::memory_order_relaxed);
-  }
+  placeText.set(text);
   placeTime.store(text.empty() ? 0 : ns, std::memory_order_relaxed);
 }
 
-FlightLog::Place FlightLog::place() const {
-  char bytes[sizeof placeText + 1] = {};
-  for (size_t i = 0; i < std::size(placeText); ++i) {
-    uint64_t word = placeText[i].load(std::memory_order_relaxed);
-    std::memcpy(bytes + i * sizeof word, &word, sizeof word);
-  }
-  return {bytes, placeTime.load(std::memory_order_relaxed)};
-}
+FlightLog::Place FlightLog::place() const { return {placeText.get(), placeTime.load(std::memory_order_relaxed)}; }
 
 std::vector<FlightEntry> FlightLog::entries() const {
   std::vector<FlightEntry> found;
@@ -77,7 +66,7 @@ std::vector<FlightEntry> FlightLog::entries() const {
     const Words &entry = words[number % kEntries];
     auto get = [](const std::atomic<uint64_t> &word) { return word.load(std::memory_order_relaxed); };
     found.push_back({get(entry.number), int64_t(get(entry.step)), int64_t(get(entry.begin)), int64_t(get(entry.end)),
-                     unpack(get(entry.call), get(entry.bytes))});
+                     (get(entry.call) & kEnqueued) != 0, unpack(get(entry.call), get(entry.bytes))});
   }
   return found;
 }
@@ -123,8 +112,19 @@ static std::string seconds(int64_t ns) {
   return text;
 }
 
+/// Of a plan's names; whatever stands in them.
+static std::string quoted(const std::string &text) {
+  std::string json = "\"";
+  for (char c : escapeName(text)) {
+    if (c == '"' || c == '\\')
+      json += '\\';
+    json += c;
+  }
+  return json + "\"";
+}
+
 std::string FlightRecorder::toJson() {
-  // Names come from our own enumerations: nothing needs escaping.
+  // Other names come from our own enumerations: nothing in them needs escaping.
   int64_t now = nanoseconds(CLOCK_REALTIME);
   std::string json = "{\"world_size\": " + std::to_string(worldSize()) + ", \"ranks\": [";
   for (int rank = 0; rank < worldSize(); ++rank) {
@@ -132,7 +132,8 @@ std::string FlightRecorder::toJson() {
     json += std::string(rank ? "," : "") + "\n {\"rank\": " + std::to_string(rank) +
             ", \"collectives\": " + std::to_string(log.begun()) +
             ", \"inside\": " + (log.isInside() ? "true" : "false") +
-            ", \"waits_for_rank\": " + (log.waitsFor() < 0 ? "null" : std::to_string(log.waitsFor())) + ", \"last\": [";
+            ", \"waits_for_rank\": " + (log.waitsFor() < 0 ? "null" : std::to_string(log.waitsFor())) +
+            ", \"queues\": " + (log.queues().empty() ? "null" : quoted(log.queues())) + ", \"last\": [";
     bool comma = false;
     for (const FlightEntry &entry : log.entries()) {
       json += std::string(comma ? "," : "") + "\n  {\"number\": " + std::to_string(entry.number) +
@@ -140,7 +141,8 @@ std::string FlightRecorder::toJson() {
               mesh.nameOf(entry.call.axes) + "\", \"type\": \"" + std::string(nameOf(entry.call.type)) +
               "\", \"bytes\": " + std::to_string(entry.call.bytes) + ", \"step\": " + std::to_string(entry.step) +
               ", \"began_seconds_ago\": " + seconds(now - entry.begin) +
-              ", \"took_seconds\": " + (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
+              (entry.isEnqueued ? ", \"enqueued_in_seconds\": " : ", \"took_seconds\": ") +
+              (entry.end ? seconds(entry.end - entry.begin) : "null") + "}";
       comma = true;
     }
     json += "]}";
@@ -179,7 +181,8 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
     if (entries.empty())
       return std::string("it has not begun any collective");
     const FlightEntry &last = entries.back();
-    return last.end ? "it left " + nameOf(last) + " " + seconds(now - last.end) + " s ago" : "it is in " + nameOf(last);
+    const std::string left = last.isEnqueued ? "it enqueued " : "it left ";
+    return last.end ? left + nameOf(last) + " " + seconds(now - last.end) + " s ago" : "it is in " + nameOf(last);
   };
   FlightLog &mine = log(waiting);
   int late = -1;
@@ -202,11 +205,17 @@ std::string FlightRecorder::explain(int waiting, const std::vector<int64_t> &sil
   if (isInside)
     text += " waits in " + (last.empty() ? "a collective" : last);
   else
-    text += " waits for its queues" + (last.empty() ? "" : " (last collective: " + last + ")");
+    text += " waits for its queues" +
+            (last.empty()
+                 ? ""
+                 : (entries.back().isEnqueued ? " (last collective enqueued: " : " (last collective: ") + last + ")");
   if (late >= 0)
     text += (isInside ? " for rank " : " and for rank ") + std::to_string(late) + ": " + where(late);
   if (isSilent)
     text += ", and its process has given no sign for " + seconds(silent[size_t(late)]) + " s";
+  for (int rank : {waiting, late})
+    if (std::string queues = rank < 0 ? "" : log(rank).queues(); !queues.empty())
+      text += "; of rank " + std::to_string(rank) + "'s queues " + queues;
   return text;
 }
 

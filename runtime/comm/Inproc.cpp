@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -78,8 +80,11 @@ public:
   void fail(int rank, const Error &cause);
   void leave(int rank);
   void awaitQuiet(int rank);
+  void whenLost(int rank, const void *who, std::function<void(const Error &)> end);
 
 private:
+  /// Of the ranks that are neither quiet nor have left.
+  void endWaits();
   Place::Mark &markOf(Place &place, AxisSet axes, int rank, uint32_t number) const {
     return place.marks[number % 2][static_cast<size_t>(ranks.indexOf(axes, rank))];
   }
@@ -93,6 +98,8 @@ private:
   std::vector<bool> left, quiet;               ///< by rank
   std::condition_variable nowQuiet;            ///< one more has left or is quiet
   std::optional<Failure> failed;
+  std::mutex endsMutex; // of `ends`, and of calls of them; before `mutex`
+  std::map<std::pair<int, const void *>, std::function<void(const Error &)>> ends; ///< by rank and who waits
 };
 
 Place &Group::placeOf(AxisSet axes, int rank) {
@@ -188,12 +195,40 @@ void Group::awaitQuiet(int rank) {
     return;
   quiet[static_cast<size_t>(rank)] = true;
   nowQuiet.notify_all();
-  nowQuiet.wait(lock, [&] {
+  auto areQuiet = [&] {
     for (size_t peer = 0; peer < left.size(); ++peer)
       if (!left[peer] && !quiet[peer])
         return false;
     return true;
-  });
+  };
+  constexpr auto kPatience = std::chrono::seconds(10); // as a device's own (runtime/cuda/Streams.cpp)
+  if (failed->error.code == Code::peerLost && !nowQuiet.wait_for(lock, kPatience, areQuiet)) {
+    lock.unlock();
+    endWaits();
+    lock.lock();
+  }
+  nowQuiet.wait(lock, areQuiet);
+}
+
+void Group::endWaits() {
+  std::lock_guard<std::mutex> calling(endsMutex);
+  for (const auto &[who, end] : ends) {
+    std::unique_lock<std::mutex> lock(mutex);
+    const auto rank = static_cast<size_t>(who.first);
+    const bool isOver = left[rank] || quiet[rank];
+    const Error echo = echoOf(failed->rank, failed->error);
+    lock.unlock();
+    if (!isOver)
+      end(echo);
+  }
+}
+
+void Group::whenLost(int rank, const void *who, std::function<void(const Error &)> end) {
+  std::lock_guard<std::mutex> lock(endsMutex);
+  if (end)
+    ends[{rank, who}] = std::move(end);
+  else
+    ends.erase({rank, who});
 }
 
 class InprocCommunicator : public Communicator {
@@ -203,6 +238,9 @@ public:
   bool stagesSums() const override { return false; }
   bool takesLanes() const override { return true; }
   void awaitQuiet() override { group.awaitQuiet(rank()); }
+  void whenLost(const void *who, std::function<void(const Error &)> end) override {
+    group.whenLost(rank(), who, std::move(end));
+  }
 
 private:
   void runAbort(const Error &cause) override { group.fail(rank(), cause); }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <thread>
 
 namespace cudnn_frontend {
 void *cudnn_dlhandle = nullptr; // where the front end looks for cuDNN's functions
@@ -17,12 +19,10 @@ namespace {
 /// cuDNN, and what it and its front end look for by name: CUDA's runtime (ours is linked into the plugin), cuBLASLt and
 /// NVRTC.
 struct Cudnn {
-  Library runtime{{"libcudart.so." + std::to_string(CUDART_VERSION / 1000), "libcudart.so.13", "libcudart.so.12"},
-                  "nvidia-cuda-runtime"};
-  Library blas{{"libcublasLt.so." + std::to_string(CUDART_VERSION / 1000), "libcublasLt.so.13", "libcublasLt.so.12"},
-               "nvidia-cublas"};
+  Library runtime = cudaRuntimeLibrary();
+  Library blas = cublasLtLibrary();
   Library nvrtc = nvrtcLibrary(); ///< of some kernels alone, which cuDNN says
-  Library cudnn{{"libcudnn.so.9"}, "nvidia-cudnn-cu13"};
+  Library cudnn = cudnnLibrary();
   Status status;
 
   Cudnn() {
@@ -33,20 +33,47 @@ struct Cudnn {
   }
 };
 
-Result<CudnnHandle *> handleOfCurrentDevice() {
+/// Of cuDNN that makes no handle: it is not for this machine, or something is wrong with the GPU.
+Error cannotStart(cudnnStatus_t status) {
+  const bool isAbsent = CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED ||
+                        status == CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH ||
+                        status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED;
+  const bool saysMemory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                          status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  if (!isAbsent)
+    if (std::optional<Error> found = failedOnGpu("cuDNN", "start", saysMemory))
+      return *found;
+  return cudnnRefusal("start", fe::detail::get_error_string(status), isAbsent ? Code::unsupported : Code::internal);
+}
+
+/// This thread's, for its GPU. Kept: as many as there are ranks.
+Result<CudnnHandle *> ownHandle() {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<CudnnHandle>> handles;
+  static std::map<std::pair<int, std::thread::id>, std::unique_ptr<CudnnHandle>> handles;
   int ordinal = 0;
   ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
-  std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<CudnnHandle> &found = handles[ordinal];
-  if (!found) {
-    auto made = std::make_unique<CudnnHandle>();
-    if (fe::detail::create_handle(&made->handle) != CUDNN_STATUS_SUCCESS)
-      return cudnnRefusal("start", "it makes no handle");
-    found = std::move(made);
-  }
+  std::unique_lock<std::mutex> lock(mutex);
+  std::unique_ptr<CudnnHandle> &found = handles[{ordinal, std::this_thread::get_id()}];
+  lock.unlock();
+  if (found) // nobody else's
+    return found.get();
+  auto made = std::make_unique<CudnnHandle>();
+  if (cudnnStatus_t status = fe::detail::create_handle(&made->handle); status != CUDNN_STATUS_SUCCESS)
+    return cannotStart(status);
+  found = std::move(made);
   return found.get();
+}
+
+/// Of cuDNN's own memory; its front end hands on no more than a text.
+bool saysMemory(const std::string &message) {
+  return message.find("ALLOCATION_FAILED") != std::string::npos || message.find("ALLOC_FAILED") != std::string::npos ||
+         message.find("out of memory") != std::string::npos;
+}
+
+/// Not of a graph that cuDNN does not take.
+bool isOfGpu(fe::error_code_t code) {
+  return code == fe::error_code_t::CUDA_API_FAILED || code == fe::error_code_t::INVALID_CUDA_DEVICE ||
+         code == fe::error_code_t::HANDLE_ERROR;
 }
 
 } // namespace
@@ -56,8 +83,8 @@ Status cudnnStatus() {
   return cudnn.status;
 }
 
-Error cudnnRefusal(const std::string &what, const std::string &why) {
-  return makeError(Code::unsupported, 642, "cuDNN cannot " + what + ": " + why);
+Error cudnnRefusal(const std::string &what, const std::string &why, Code code) {
+  return makeError(code, 642, "cuDNN cannot " + what + ": " + why);
 }
 
 Result<std::string> describeForCudnn(const std::string &description) {
@@ -124,7 +151,15 @@ void FrontEndGraph::output(const CudnnTensor &tensor, int64_t index, const std::
 }
 
 Status FrontEndGraph::statusOf(fe::error_object error) const {
-  return error.is_good() ? Status() : Status(cudnnRefusal("prepare " + what, error.get_message()));
+  if (error.is_good())
+    return {};
+  const std::string why = error.get_message();
+  const bool isMemory = saysMemory(why), isGpu = isOfGpu(error.get_code());
+  if (handle) // for a GPU that is there
+    if (std::optional<Error> found =
+            isMemory || isGpu ? failedOnGpu("cuDNN", "prepare " + what, isMemory) : lostGpu("prepare " + what))
+      return *found;
+  return cudnnRefusal("prepare " + what, why, isGpu ? Code::internal : Code::unsupported);
 }
 
 Status FrontEndGraph::setPlace(const std::string &description) {
@@ -138,7 +173,7 @@ Status FrontEndGraph::setPlace(const std::string &description) {
     graph.set_sm_version(json["deviceVer"].get<int>() / 10).set_sm_count(json["multiProcessorCount"].get<int>());
     return {};
   }
-  Result<CudnnHandle *> own = handleOfCurrentDevice();
+  Result<CudnnHandle *> own = ownHandle();
   ZC_RETURN_IF_ERROR(own.status());
   handle = *own;
   int ordinal = 0, major = 0, minor = 0;
@@ -162,9 +197,6 @@ Status FrontEndGraph::build(const std::vector<fe::HeurMode_t> &heuristics, std::
 Status FrontEndGraph::choose(const std::vector<fe::HeurMode_t> &heuristics, std::vector<fe::NumericalNote_t> refused,
                              int64_t mostBytes) {
   cudnnHandle_t of = handle ? handle->handle : nullptr;
-  std::unique_lock<std::mutex> lock; // graphs of attention and of convolutions are built by others at once
-  if (handle)
-    lock = std::unique_lock<std::mutex>(handle->mutex);
   ZC_RETURN_IF_ERROR(statusOf(graph.validate()));
   ZC_RETURN_IF_ERROR(statusOf(of ? graph.build_operation_graph(of) : graph.build_operation_graph()));
   ZC_RETURN_IF_ERROR(statusOf(graph.create_execution_plans(heuristics)));

@@ -19,7 +19,8 @@ namespace zc::cuda {
 namespace fe = cudnn_frontend;
 using CudnnTensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// One handle per GPU, and whoever uses it: it has one stream at a time.
+/// One for each GPU and thread that builds graphs there, so that no rank's calls go by a handle whose stream another
+/// rank captures; and whoever uses it: it has one stream at a time.
 struct CudnnHandle {
   std::mutex mutex;
   cudnnHandle_t handle{};
@@ -67,7 +68,8 @@ private:
 
 /// cuDNN's libraries, loaded.
 Status cudnnStatus();
-Error cudnnRefusal(const std::string &what, const std::string &why);
+/// What is `unsupported` is ours instead; anything else ends the run.
+Error cudnnRefusal(const std::string &what, const std::string &why, Code code = Code::unsupported);
 
 /// A graph of `Kind`, whose prepare() adds its operations and builds it. The front end throws where a library lacks a
 /// function.

@@ -27,7 +27,7 @@ public:
 };
 
 // Graphs for this thread's GPU, or for one that `description` describes: JSON as cuDNN writes it (test/cuda/devices).
-// Errors: no cuDNN, or it does not take the shape (unsupported).
+// Errors: no cuDNN, or it does not take the shape (unsupported); no memory for it (budget), a GPU that is lost.
 
 /// FlashAttention (Dao 2023): 16-bit floats with fp32 sums. Of one of its calls.
 Result<std::unique_ptr<CudnnGraph>> buildAttentionGraph(const CudnnAttention &attention,

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 namespace zc::cuda {
 
@@ -15,6 +16,7 @@ namespace {
 using BuiltGraph = Result<std::unique_ptr<CudnnGraph>>;
 
 /// Layers have the same shapes, and building a graph takes up to seconds: kernels of one key share it, or the refusal.
+/// Not with other threads, which have handles of their own: cuDNN does not say that all its graphs bear that.
 class Graphs {
 public:
   using Key = std::vector<int64_t>;
@@ -22,14 +24,16 @@ public:
     int ordinal = 0;
     ZC_CUDA(cudaGetDevice(&ordinal), "ask for the GPU");
     key.push_back(ordinal);
-    std::lock_guard<std::mutex> lock(mutex);
-    Known &known = all[key];
+    std::unique_lock<std::mutex> lock(mutex);
+    Known &known = all[{std::this_thread::get_id(), std::move(key)}];
+    lock.unlock(); // the rest is this thread's
     ZC_RETURN_IF_ERROR(Status(known.refusal));
     if (std::shared_ptr<CudnnGraph> graph = known.graph.lock())
       return graph;
     BuiltGraph made = build();
-    known.refusal = made.status();
-    ZC_RETURN_IF_ERROR(Status(known.refusal));
+    if (!made && made.error().code == Code::unsupported)
+      known.refusal = made.status();
+    ZC_RETURN_IF_ERROR(made.status());
     std::shared_ptr<CudnnGraph> graph = std::move(*made);
     known.graph = graph;
     return graph;
@@ -41,7 +45,7 @@ private:
     Status refusal;
   };
   std::mutex mutex;
-  std::map<Key, Known> all;
+  std::map<std::pair<std::thread::id, Key>, Known> all;
 };
 
 int64_t bitsOf(double value) {
@@ -137,13 +141,19 @@ PreparedKernel ownInstead(const KernelSpec &spec, const GpuKernelFactory &own, c
       std::move(*kernel), "kernel '" + spec.name + "' is our own in cuDNN's place: " + why));
 }
 
+/// Of a graph that was not built: ours where cuDNN does not take it. With no memory, or no GPU, ours would go no
+/// better.
+PreparedKernel ownUnlessFailed(const KernelSpec &spec, const GpuKernelFactory &own, const Error &why) {
+  return why.code == Code::unsupported ? ownInstead(spec, own, why.message) : PreparedKernel(why);
+}
+
 PreparedKernel prepareAttention(const KernelSpec &spec, const GpuKernelFactory &own) {
   std::optional<CudnnAttention> cudnn = CudnnAttention::chosen(spec);
   if (!cudnn)
     return own(spec);
   Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*cudnn);
   if (!graph)
-    return ownInstead(spec, own, graph.error().message);
+    return ownUnlessFailed(spec, own, graph.error());
   if (int64_t bytes = (*graph)->workspaceBytes(); bytes > spec.workspace)
     return ownInstead(spec, own,
                       "cuDNN works in " + std::to_string(bytes) + " bytes, " + std::to_string(spec.workspace) +
@@ -168,7 +178,7 @@ PreparedKernel prepareConv(const KernelSpec &spec, const GpuKernelFactory &own, 
                           std::to_string(conv->workspaceBytes()) + " are needed");
   Result<std::shared_ptr<CudnnGraph>> graph = graphOf(*conv);
   if (!graph)
-    return ownInstead(spec, own, graph.error().message);
+    return ownUnlessFailed(spec, own, graph.error());
   std::vector<size_t> operands(spec.operands.size());
   std::iota(operands.begin(), operands.end(), size_t{0});
   std::vector<int64_t> offsets(operands.size());

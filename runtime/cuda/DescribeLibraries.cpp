@@ -39,12 +39,11 @@ std::vector<std::pair<std::string, std::string>> describeLibraries() {
   std::string builtins;
   Library nvrtc = nvrtcLibrary(&builtins);
   std::vector<std::pair<std::string, std::string>> lines = {
-      {"cuBLASLt", describe<Number>(Library({"libcublasLt.so.13", "libcublasLt.so.12"}, "nvidia-cublas"),
-                                    "cublasLtGetVersion", ofNumber)},
-      {"cuDNN", describe<Number>(Library({"libcudnn.so.9"}, "nvidia-cudnn-cu13"), "cudnnGetVersion", ofNumber)},
+      {"cuBLASLt", describe<Number>(cublasLtLibrary(), "cublasLtGetVersion", ofNumber)},
+      {"cuDNN", describe<Number>(cudnnLibrary(), "cudnnGetVersion", ofNumber)},
       {"NVRTC", describe<int (*)(int *, int *)>(std::move(nvrtc), "nvrtcVersion", ofNvrtc) +
                     (builtins.empty() ? "" : "; \"" + builtins + "\" is not beside it: it cannot compile")},
-      {"NCCL", describe<int (*)(int *)>(Library({"libnccl.so.2"}, "nvidia-nccl-cu13"), "ncclGetVersion", ofNccl)}};
+      {"NCCL", describe<int (*)(int *)>(ncclLibrary(), "ncclGetVersion", ofNccl)}};
   // Before a job of hundreds of processes finds it out.
   if (const Status &nccl = ncclStatus(); !nccl.ok() && nccl.error().number == 631)
     lines.back().second += "; " + nccl.error().message + ": " + nccl.error().help;

@@ -162,7 +162,7 @@ Status GpuDevice::start() {
 GpuDevice::~GpuDevice() {
   for (void *memory : hosts)
     HostMemory::instance().remove(memory);
-  if (gpu.use() != cudaSuccess)
+  if (gpu.isLeft || gpu.use() != cudaSuccess) // CUDA frees nothing while a stream is at work
     return;
   if (gpu.single)
     (void)cudaStreamDestroy(gpu.single);
@@ -191,6 +191,19 @@ Result<void *> GpuDevice::allocate(uint64_t bytes) {
   allocated.push_back(memory);
   ZC_RETURN_IF_ERROR(clear(memory, bytes));
   return memory;
+}
+
+Status GpuDevice::checkRoom() const {
+  // Of a library's handle and of the code of the kernels that are launched, tens of MiB: less than this no run has.
+  constexpr uint64_t kRoom = 64 * kMebibyte;
+  size_t free = 0, total = 0;
+  ZC_CUDA(gpu.use(), "take the GPU");
+  ZC_CUDA(cudaMemGetInfo(&free, &total), "ask for free memory");
+  if (free >= kRoom)
+    return {};
+  return tooLittleMemory(options.planned + kRoom,
+                         freeOf(free + options.planned, total) + ": beside the plan " + mebibytes(free) +
+                             " would be left for CUDA's libraries, which take " + mebibytes(kRoom));
 }
 
 Status GpuDevice::pin(void *memory, uint64_t bytes) {

@@ -18,6 +18,7 @@ public:
   std::string name() const override { return title; }
   Target target() const override { return Target::cuda; }
   Result<void *> allocate(uint64_t bytes) override;
+  Status checkRoom() const override;
   /// Memory that cannot be pinned is used as it is, which the notes say.
   Status pin(void *memory, uint64_t bytes) override;
   Result<void *> allocatePinned(uint64_t bytes) override;

@@ -68,10 +68,19 @@ void *Library::symbol(const char *name) {
   return symbol;
 }
 
+/// `stem`: "libnvrtc.so.".
+static Library ofCuda(const std::string &stem, const char *package) {
+  return {{stem + std::to_string(CUDART_VERSION / 1000), stem + "13", stem + "12"}, package};
+}
+
+Library cudaRuntimeLibrary() { return ofCuda("libcudart.so.", "nvidia-cuda-runtime"); }
+Library cublasLtLibrary() { return ofCuda("libcublasLt.so.", "nvidia-cublas"); }
+Library cudnnLibrary() { return {{"libcudnn.so.9"}, "nvidia-cudnn-cu13"}; }
+Library ncclLibrary() { return {{"libnccl.so.2"}, "nvidia-nccl-cu13"}; }
+
 Library nvrtcLibrary(std::string *missing) {
-  // A driver takes machine code of its own CUDA's compilers and older ones: first the one that this build is of.
-  Library nvrtc({"libnvrtc.so." + std::to_string(CUDART_VERSION / 1000), "libnvrtc.so.13", "libnvrtc.so.12"},
-                "nvidia-cuda-nvrtc");
+  // A driver takes machine code of its own CUDA's compilers and older ones.
+  Library nvrtc = ofCuda("libnvrtc.so.", "nvidia-cuda-nvrtc");
   int (*version)(int *, int *) = nullptr;
   int major = 0, minor = 0;
   nvrtc.take(version, "nvrtcVersion");

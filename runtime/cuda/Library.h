@@ -39,6 +39,13 @@ private:
   Status state;
 };
 
+// Which versions of each are taken, for those who load one and for `doctor`. Of libraries that come with CUDA, that of
+// the CUDA which this build is of first.
+Library cudaRuntimeLibrary(); ///< that cuDNN looks for: ours is linked into the plugin
+Library cublasLtLibrary();
+Library cudnnLibrary();
+Library ncclLibrary();
+
 /// NVRTC, and the library of built-in functions that it looks for when it compiles, by name alone: not every version
 /// finds it in its own folder. `missing`: that one's name, if NVRTC is there and it is not.
 Library nvrtcLibrary(std::string *missing = nullptr);

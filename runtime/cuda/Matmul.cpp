@@ -22,8 +22,7 @@ namespace {
 
 /// The functions that are used, by their own declarations.
 struct CublasLt {
-  Library library{{"libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR), "libcublasLt.so.13", "libcublasLt.so.12"},
-                  "nvidia-cublas"};
+  Library library = cublasLtLibrary();
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
@@ -83,7 +82,10 @@ Result<cublasLtHandle_t> handleOfCurrentDevice() {
   std::lock_guard<std::mutex> lock(mutex);
   auto [entry, isNew] = handles.try_emplace(ordinal, nullptr);
   if (isNew || !entry->second)
-    ZC_CUBLAS(lt.create(&entry->second), "start");
+    if (cublasStatus_t status = lt.create(&entry->second); status != CUBLAS_STATUS_SUCCESS) {
+      std::optional<Error> found = failedOnGpu("cuBLASLt", "start", status == CUBLAS_STATUS_ALLOC_FAILED);
+      return found ? *found : refused(status, "start");
+    }
   return entry->second;
 }
 

@@ -21,7 +21,7 @@ static_assert(sizeof(ncclUniqueId) == sizeof(DeviceLinks::Id), "an id of NCCL's"
 
 /// The functions that are used, by their own declarations.
 struct Nccl {
-  Library library{{"libnccl.so.2"}, "nvidia-nccl-cu13"};
+  Library library = ncclLibrary();
   decltype(&ncclGetUniqueId) getUniqueId;
   decltype(&ncclCommInitRankConfig) initRankConfig;
   decltype(&ncclCommGetAsyncError) getAsyncError;
@@ -300,19 +300,9 @@ private:
     }
   }
   Error refused(ncclResult_t status, const char *what, ncclComm_t communicator) const {
-    // What CUDA said to it, it does not tell.
-    if (status == ncclUnhandledCudaError) {
-      constexpr size_t kLittle = size_t(256) << 20; // what connections of a machine's GPUs may take
-      size_t free = 0, total = 0;
-      const cudaError_t asked = cudaMemGetInfo(&free, &total);
-      if (isLost(asked))
-        return errorOf(asked, what);
-      if (asked == cudaSuccess && free < kLittle)
-        return makeError(Code::budget, 664,
-                         std::string("NCCL cannot ") + what + ": of " + std::to_string(total >> 20) +
-                             " MiB of device memory " + std::to_string(free >> 20) + " MiB are free",
-                         {}, "NCCL takes memory beside the plan's: see nvidia-smi for who has it, and docs/cuda.md");
-    }
+    if (status == ncclUnhandledCudaError)
+      if (std::optional<Error> found = failedOnGpu("NCCL", what))
+        return *found;
     bool isPeer = isOfPeers(status);
     bool isUsage = status == ncclInvalidUsage; // two ranks on one GPU, which only NCCL sees
     Error error = makeError(isPeer    ? Code::peerLost

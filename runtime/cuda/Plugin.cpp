@@ -73,8 +73,9 @@ static void describe(std::vector<std::pair<std::string, std::string>> &lines) {
   (void)cudaDriverGetVersion(&driver);
   Error error;
   bool works = check(error);
-  lines.emplace_back("cuda", "built with CUDA " + version(CUDART_VERSION) +
-                                 (works ? ", the driver knows " + version(driver) : "; " + error.message));
+  lines.emplace_back("cuda",
+                     "built with CUDA " + version(CUDART_VERSION) +
+                         (works ? ", the driver knows " + version(driver) : "; " + error.message + ": " + error.help));
   if (works && cudaGetDeviceCount(&count) == cudaSuccess) {
     for (int i = 0; i < count; ++i)
       lines.emplace_back("GPU " + std::to_string(i), describeGpu(i));

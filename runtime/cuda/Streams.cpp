@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace zc::cuda {
@@ -29,7 +30,7 @@ Result<std::unique_ptr<Stream>> GpuStream::make(GpuState &gpu) {
 }
 
 GpuStream::~GpuStream() {
-  if (stream != gpu.single)
+  if (stream != gpu.single && !gpu.isLeft)
     (void)cudaStreamDestroy(stream);
 }
 
@@ -105,8 +106,10 @@ Status GpuStream::call(void (*function)(void *), void *argument) {
       [](cudaStream_t, cudaError_t status, void *data) {
         auto *call = static_cast<HostCall *>(data);
         int none = cudaSuccess;
-        if (status != cudaSuccess)
+        if (status != cudaSuccess) {
           call->stream->gpu.lost.compare_exchange_strong(none, status);
+          noteLostGpu();
+        }
         call->function(call->argument);
         --call->stream->pending; // the last look at any of this
       },
@@ -117,13 +120,42 @@ Status GpuStream::call(void (*function)(void *), void *argument) {
   return {};
 }
 
+// Of what a driver may take once a GPU is lost: what it has not done by then it never will.
+constexpr auto kPause = std::chrono::milliseconds(1), kMost = std::chrono::milliseconds(10000);
+
+/// By asking, since a stream that waits for an event of a GPU which is lost meanwhile may wait for ever.
+cudaError_t GpuStream::finish() {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kAwake = std::chrono::microseconds(200);
+  const Clock::time_point began = Clock::now();
+  std::optional<Clock::time_point> lostSince;
+  for (;;) {
+    const cudaError_t status = cudaStreamQuery(stream);
+    if (status != cudaErrorNotReady)
+      return status;
+    (void)cudaGetLastError(); // whoever asks for errors next is not told of this one
+    const Clock::time_point now = Clock::now();
+    if (someGpuIsLost() && now - lostSince.value_or(now) > kMost)
+      return status;
+    if (someGpuIsLost() && !lostSince)
+      lostSince = now;
+    if (now - began < kAwake)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kPause);
+  }
+}
+
 Status GpuStream::drain() {
   cudaError_t status = gpu.use();
   if (status == cudaSuccess)
-    status = cudaStreamSynchronize(stream);
-  // It returns at once where the GPU is lost, and what calls are given goes after this. A driver that makes none of
-  // them in all this time never will.
-  constexpr auto kPause = std::chrono::milliseconds(1), kMost = std::chrono::milliseconds(10000);
+    status = finish();
+  if (status == cudaErrorNotReady) {
+    gpu.isLeft = true;
+    return makeError(Code::peerLost, 644,
+                     "GPU " + std::to_string(gpu.ordinal) + " waits for a GPU of this process that is lost");
+  }
+  // Where the GPU is lost that is at once, and what calls are given goes after this.
   for (auto waited = kPause; status != cudaSuccess && pending > 0 && waited < kMost; waited += kPause)
     std::this_thread::sleep_for(kPause);
   ZC_CUDA(status, "finish a stream's work");

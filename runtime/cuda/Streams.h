@@ -17,6 +17,7 @@ struct GpuState {
   cudaStream_t single{}; ///< that one
   /// What a stream found when the host was called in its order: cudaSuccess, or why the device is lost.
   std::atomic<int> lost{cudaSuccess};
+  bool isLeft = false; ///< a stream was left at work, which waits for a GPU that is lost: nothing that it has goes
 
   /// CUDA's current device is a thread's.
   cudaError_t use() const {
@@ -60,7 +61,8 @@ public:
   Status wait(const Event &event) override;
   Status wait(const Timeline &timeline, uint64_t target) override;
   Status call(void (*function)(void *), void *argument) override;
-  /// Of a GPU that is lost: until all calls of the host that were asked for are made, which CUDA does then too.
+  /// Of a GPU that is lost: until all calls of the host that were asked for are made, which CUDA does then too. Where
+  /// another one of this process is, for as long as a stream that does not wait for that one may take; then it is left.
   Status drain() override;
   Status beginCapture() override;
   Result<std::unique_ptr<Graph>> endCapture() override;
@@ -73,6 +75,9 @@ public:
   const cudaStream_t stream;
 
 private:
+  /// Until all work is done; not for ever once a GPU of the process is lost.
+  cudaError_t finish();
+
   /// A function of the host and its argument; kept, since the same ones come again every step.
   struct HostCall {
     GpuStream *stream;

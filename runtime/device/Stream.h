@@ -103,6 +103,8 @@ public:
 
   /// Zeroed; of the device, until it goes. Errors: not to be had (budget).
   virtual Result<void *> allocate(uint64_t bytes) = 0;
+  /// Once the plan's memory is allocated: is there room for what libraries take beside it? Errors: budget.
+  virtual Status checkRoom() const { return {}; }
   /// Memory of the host that copies of the device can read and write; until the device goes.
   virtual Status pin(void *memory, uint64_t bytes) = 0;
   /// Zeroed and pinned. Errors: not to be had (budget).

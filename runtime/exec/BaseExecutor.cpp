@@ -25,10 +25,14 @@ BaseExecutor::BaseExecutor(const planpb::Plan &plan, const ExecutorOptions &opti
   }
 }
 
-std::string BaseExecutor::nameOf(uint32_t section, uint32_t index) const {
+std::string BaseExecutor::kernelAndNode(uint32_t section, uint32_t index) const {
   const planpb::Step &step = stepOf(prepared.plan, {section, 0, index});
   auto text = [this](uint32_t number) { return "\"" + prepared.plan.strings(int(number)) + "\""; };
-  return "computing " + text(step.kernel()) + " of node " + text(step.node());
+  return text(step.kernel()) + " of node " + text(step.node());
+}
+
+std::string BaseExecutor::nameOf(uint32_t section, uint32_t index) const {
+  return "computing " + kernelAndNode(section, index);
 }
 
 std::optional<double> BaseExecutor::loss() const {

@@ -73,6 +73,8 @@ protected:
 
   /// "computing "gelu" of node ...", for whoever watches.
   std::string nameOf(uint32_t section, uint32_t index) const;
+  /// "\"gelu\" of node ..."
+  std::string kernelAndNode(uint32_t section, uint32_t index) const;
 
   PreparedPlan prepared;
   Communicator &communicator;

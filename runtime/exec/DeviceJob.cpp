@@ -1,5 +1,6 @@
 #include "runtime/exec/DeviceJob.h"
 
+#include "base/Blocking.h"
 #include "runtime/plan/PlanMesh.h"
 #include "runtime/plan/Walk.h"
 
@@ -92,6 +93,11 @@ Status linkDevices(Communicator &communicator, Device &device, const planpb::Pla
       id = *made;
     }
     ZC_RETURN_IF_ERROR(communicator.broadcast({&id, sizeof id, /*root=*/0, axes}));
+    std::vector<int> met;
+    for (int each = 0; each < mesh.size(axes); ++each)
+      met.push_back(mesh.rankOf(axes, mesh.groupOf(axes, communicator.rank()), each));
+    // No library says who has not come, nor ends of itself.
+    Blocking here("meeting the GPUs of", listed(met) + ", along " + mesh.nameOf(axes));
     ZC_RETURN_IF_ERROR(links.open(axes, mesh.size(axes), member, id));
   }
   return {};

@@ -28,6 +28,8 @@ Status PreparedPlan::prepare(const RankParts &parts) {
     ZC_RETURN_IF_ERROR(memory.map(parts.options, parts.streams));
   if (static_cast<Target>(plan.target()) != runsOn)
     ZC_RETURN_IF_ERROR(mapForeignWorkspace(parts));
+  if (ownsMemory && parts.streams)
+    ZC_RETURN_IF_ERROR(parts.streams->device.checkRoom());
   if (ownsMemory)
     notes = memory.notes;
   if (parts.streams)

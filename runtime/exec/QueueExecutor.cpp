@@ -44,6 +44,30 @@ uint64_t QueueExecutor::counted() const {
   return sum;
 }
 
+std::string QueueExecutor::queuesPassed() const {
+  const uint64_t asked = go.word().load(std::memory_order_relaxed);
+  std::string text;
+  for (unsigned queue = 0; queue < kNumQueues; ++queue) {
+    const uint64_t size = prepared.stepsPerIteration(queue),
+                   passed = done[queue].word().load(std::memory_order_acquire);
+    if (go.hasFailed() || done[queue].hasFailed())
+      return {};
+    if (size == 0)
+      continue;
+    text += (text.empty() ? "" : ", ") + planpb::Queue_Name(planpb::Queue(queue));
+    if (passed == 0) {
+      text += " has passed nothing";
+    } else if (passed >= asked * size) {
+      text += " is through";
+    } else {
+      const NumberedStep last = stepAt(queue, passed - 1);
+      text += " has passed " + kernelAndNode(last.section, last.step->index) +
+              (last.section == 0 ? " in a micro-step" : " in an update");
+    }
+  }
+  return text;
+}
+
 std::vector<std::string> QueueExecutor::lateNotes() const {
   const int lacks = missing.load(std::memory_order_relaxed);
   if (lacks == 0)
@@ -117,23 +141,20 @@ bool QueueExecutor::hasTurn(const PreparedStep &step, uint32_t section, int64_t 
   return true;
 }
 
-QueueExecutor::CopyTurn QueueExecutor::copyTurn(unsigned queue, uint64_t number) const {
+QueueExecutor::NumberedStep QueueExecutor::stepAt(unsigned queue, uint64_t number) const {
   const auto &micro = prepared.queues[0][queue], &update = prepared.queues[1][queue];
   const uint64_t size = prepared.stepsPerIteration(queue), before = number / size, at = number % size;
-  const uint64_t executions = microExecutions(prepared.plan), ofMicro = executions * micro.size();
-  CopyTurn turn{nullptr, 0, 0, contexts[(before + 1) % kInFlight]};
-  int64_t last = static_cast<int64_t>(prepared.plan.accumulation()) - 1;
-  if (at < ofMicro) {
-    auto execution = static_cast<int64_t>(at / micro.size());
-    turn.step = micro[at % micro.size()];
-    turn.index = static_cast<int64_t>(before * executions) + execution;
-    turn.now.micro = last + 1 - static_cast<int64_t>(executions) + execution;
-  } else {
-    turn.step = update[at - ofMicro];
-    turn.section = 1;
-    turn.index = static_cast<int64_t>(before);
-    turn.now.micro = last;
-  }
+  const uint64_t ofMicro = microExecutions(prepared.plan) * micro.size();
+  return at < ofMicro ? NumberedStep{micro[at % micro.size()], 0, before, at / micro.size()}
+                      : NumberedStep{update[at - ofMicro], 1, before, 0};
+}
+
+QueueExecutor::CopyTurn QueueExecutor::copyTurn(unsigned queue, uint64_t number) const {
+  const auto [step, section, before, execution] = stepAt(queue, number);
+  const uint64_t executions = section == 0 ? microExecutions(prepared.plan) : 1; // in an iteration
+  CopyTurn turn{step, section, static_cast<int64_t>(before * executions + execution),
+                contexts[(before + 1) % kInFlight]};
+  turn.now.micro = static_cast<int64_t>(prepared.plan.accumulation() - executions + execution);
   return turn;
 }
 

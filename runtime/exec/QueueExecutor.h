@@ -24,7 +24,7 @@ class QueueExecutor : public BaseExecutor {
 public:
   QueueExecutor(const planpb::Plan &plan, const ExecutorOptions &options, Communicator &communicator)
       : BaseExecutor(plan, options, communicator), teams(teamsOf(plan, options.threads)),
-        awaited(communicator.rank(), [this] { return counted(); }) {}
+        awaited(communicator.rank(), [this] { return counted(); }, [this] { return queuesPassed(); }) {}
   ~QueueExecutor() override { join(); }
 
   Status runStep(const StepContext &step) final;
@@ -56,7 +56,7 @@ protected:
   std::array<StepContext, kInFlight> contexts; // by iteration
 
 private:
-  /// A queue's copy by its number since the first iteration, which is what the queue's timeline counts.
+  /// Of a queue's copy, by its number.
   struct CopyTurn {
     const PreparedStep *step;
     uint32_t section;
@@ -72,6 +72,14 @@ private:
   }
   bool runIteration(const StepContext &step);
   bool runSection(unsigned queue, uint32_t section, int64_t index, const StepContext &now);
+  /// A queue's step by its number since the first iteration, which is what the queue's timeline counts.
+  struct NumberedStep {
+    const PreparedStep *step;
+    uint32_t section;
+    uint64_t iterations; ///< before its own
+    uint64_t execution;  ///< of its section, in the iteration
+  };
+  NumberedStep stepAt(unsigned queue, uint64_t number) const;
   CopyTurn copyTurn(unsigned queue, uint64_t number) const;
   void beginCopies(unsigned queue, uint64_t mine);
   bool runCopies(unsigned queue, uint64_t mine);
@@ -83,6 +91,9 @@ private:
   Status failed();
   /// Changes while anything gets on.
   uint64_t counted() const;
+  /// Of each queue, the last step that its timeline says is done: of a device's stream one that the host asks for,
+  /// which others may have followed.
+  std::string queuesPassed() const;
 
   Awaited awaited; ///< what the caller waits for
   std::array<Copies, kNumQueues> copies;

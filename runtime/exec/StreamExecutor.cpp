@@ -38,8 +38,13 @@ public:
         captures(options.graphs && this->device->hasGraphs()), perStep(plan.accumulation()),
         inPlace(*this->device, perStep, kInFlight),
         kernels(*this->device, communicator, inPlace.slots(),
-                [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {}
-  ~StreamExecutor() override { join(); }
+                [this](uint32_t number, Error error) { fail(locatedAt(number, std::move(error))); }) {
+    communicator.whenLost(this, [this](const Error &error) { fail(error); });
+  }
+  ~StreamExecutor() override {
+    join();
+    communicator.whenLost(this, nullptr);
+  }
 
   Status prepare(const ExecutorOptions &options, const KernelRegistry &registry, InputLoader &loader);
   /// Once prepared.

@@ -80,13 +80,13 @@ void Watchdog::watch() {
     blocked.insert(blocked.end(), working.begin(), working.end()); // what a kernel reads is named first
     lookAtAwaited(awaited);
     if (recorder)
-      note(blocked);
+      note(blocked, forLong);
     if (std::string why = reason(blocked, int64_t(2e9 * pause.count())); !why.empty())
       return fire(why);
   }
 }
 
-void Watchdog::note(const std::vector<BlockedThread> &blocked) {
+void Watchdog::note(const std::vector<BlockedThread> &blocked, int64_t forLong) {
   int64_t now = nanoseconds();
   for (int rank = first; rank < first + count; ++rank) {
     FlightLog &log = recorder->log(rank);
@@ -96,6 +96,11 @@ void Watchdog::note(const std::vector<BlockedThread> &blocked) {
       soFar += work.rank == rank ? work.seen.count() : 0;
     if (passed[size_t(rank - first)].look(soFar, now))
       log.getOn();
+    const bool isStuck = std::any_of(awaited.begin(), awaited.end(), [&](const AwaitedWork &work) {
+      return work.rank == rank && now - work.seen.since() > forLong;
+    });
+    if (isStuck || !log.queues().empty())
+      log.setQueues(isStuck ? whereAwaited(rank) : std::string());
     const BlockedThread *longest = nullptr;
     for (const BlockedThread &thread : blocked)
       if (thread.rank == rank && (!longest || thread.since < longest->since))

@@ -40,8 +40,9 @@ public:
 
 private:
   void watch();
-  /// Tells the recorder how this process's ranks are: that they live, get on, wait for a file.
-  void note(const std::vector<BlockedThread> &blocked);
+  /// Tells the recorder how this process's ranks are: that they live, get on, wait for a file, how far queues are of
+  /// which nothing has got on for `forLong` ns.
+  void note(const std::vector<BlockedThread> &blocked, int64_t forLong);
   /// Why nothing moves, if nothing does; what is awaited may take as many ns longer.
   std::string reason(const std::vector<BlockedThread> &blocked, int64_t later);
   void fire(const std::string &why);

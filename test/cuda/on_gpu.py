@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What only a GPU can show, in the order in which it would be mended: kernels against the CPU's plain ones, whole fixtures step by step
-against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, faults; then figures
-(figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
+against the CPU, streams against that, with graphs and without, the same bits over stages, ranks and tiers, in fp32 and in bf16, faults; then
+figures (figures.py). One GPU is enough: ranks share it. Each part ends after its own seconds, all of them after --budget."""
 import argparse, concurrent.futures, itertools, json, os, pathlib, re, shutil, signal, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -26,6 +26,7 @@ sys.argv[1:] = rest + ["-v", "--jobs", "1"]
 suite = Suite(__doc__)
 deadline = time.monotonic() + own.budget
 STEPS = 4
+BF16 = numbers("bf16")
 BAD_INPUT, BUDGET, PREEMPTED = 3, 5, 75
 # Of the test program alone, which is not installed: others find the archive's libraries by themselves.
 STREAMS, STEPWISE = ("cuda", "cuda-sync") if own.device == "cuda" else ("fake", "sync")
@@ -143,7 +144,8 @@ def target():
 
 
 def export(model):
-    path = suite.models / model / "ts17.onnx"
+    """"gpt2", or one of its exports: "gpt2/ts17_dropout"."""
+    path = suite.models / (f"{model}.onnx" if "/" in model else f"{model}/ts17.onnx")
     if not path.exists():
         raise Skip(f"no {path}")
     return path
@@ -153,7 +155,7 @@ def compiled(model, *flags):
     name = re.sub(r"[^\w.-]+", "_", " ".join(map(str, (model, *flags))))
     plan = suite.dir / f"{name}.plan"
     if not plan.exists():
-        suite.compile(export(model), plan, "--bucket-size", "16KiB", *target(), *flags)
+        suite.compile(export(model), plan, *(() if "--bucket-size" in flags else ("--bucket-size", "16KiB")), *target(), *flags)
     return plan
 
 
@@ -162,7 +164,7 @@ def train(model, plan, world, device, *more):
     out = suite.dir / f"{plan.stem}-{device}"
     shutil.rmtree(out, ignore_errors=True)
     metrics = suite.train(plan, out, "-n", world, "--device", device, "--steps", STEPS, "--nvme-dir", suite.dir, "--data",
-                          suite.models / model / "inputs.safetensors", *more)
+                          suite.models / model.split("/")[0] / "inputs.safetensors", *more)
     weights = out / "exported.safetensors"
     suite.tool("zero-run", "export", out / "final", "--safetensors", weights)
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights.read_bytes()
@@ -191,6 +193,17 @@ def fused(model, tolerance):
 def equal(what, a, b):
     for name, got, expected in zip(("losses", "norms", "weights"), a, b):
         same(f"{what}: {name}", got, expected)
+
+
+def dropped(tolerance):
+    """Attention that draws, which cuDNN does not take: ours, on tensor cores, draws what a CPU does."""
+    def run():
+        plan = compiled("gpt2/ts17_dropout", *BF16, "--dropout", "force", "--clip-grad-norm", "0.1")
+        host, step_by_step, got = (train("gpt2/ts17_dropout", plan, 1, device) for device in ("cpu", STEPWISE, STREAMS))
+        worst = close("loss", step_by_step[0], host[0], tolerance)
+        equal("streams", got, step_by_step)
+        return f"losses differ from the CPU's by {worst:.1e} at most"
+    return run
 
 
 def streams(model, world, *flags):
@@ -234,11 +247,11 @@ groups = {}
 
 
 def stage(model, world, stage, *flags):
-    """Whatever the stage and the tiers, the bits are those of stage 0."""
+    """Whatever the stage, the tiers and what is recomputed or gathered when: the bits of the first of the model, the ranks and the precision."""
     def run():
         plan = compiled(model, "--world-size", world, "--zero-stage", stage, "--clip-grad-norm", "0.1", *flags)
         got = train(model, plan, world, STREAMS)
-        equal(f"stage {stage}", got, groups.setdefault((model, world), got))
+        equal(f"stage {stage}", got, groups.setdefault((model, world, BF16[1] in flags), got))
     return run
 
 
@@ -351,17 +364,22 @@ def killed():
 MODELS = [model for model in ("mlp", "gpt2", "llama", "bert", "vit", "resnet")[: 1 if own.device == "fake" else None] if (suite.models / model).is_dir()]
 TIERS = [("--offload-optimizer", "host"), ("--offload-optimizer", "host", "--offload-param", "host"),
          ("--offload-optimizer", "nvme", "--offload-param", "nvme", "--offload-activation", "host")]
-STREAMED = [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2))]
+# In bf16 for cuDNN's attention and convolutions, cuBLASLt's products of 16 bits and epilogues.
+STREAMED = [(model, 1, ()) for model in MODELS] + [("gpt2", 2, ("--zero-stage", 3)), ("llama", 4, ("--zero-stage", 2, "--grad-accumulation", 2)),
+                                                   ("gpt2", 1, BF16), ("gpt2", 2, (*BF16, "--zero-stage", 3)), ("resnet", 1, BF16)]
+STAGES = [("gpt2", world, number, ()) for world, number in itertools.product((1, 2, 4), range(4)) if world > 1 or number == 0] + [
+    ("gpt2", 2, number, (*BF16, *flags)) for number, flags in ((0, ()), (3, ()), (3, ("--checkpoint-activations", "block")), (3, ("--prefetch", "none")),
+                                                               (3, ("--bucket-size", "64KiB")))]
 checks = {
     # Threads compute what the CPU's tests compute anyway: a few show that the script does what it should.
     "kernels": [("against the CPU's plain ones", lambda: kernel_tests(shards=max(1, min(4, (os.cpu_count() or 1) // 2))) if own.device == "cuda"
                  else kernel_tests(filters="NormSum*:Quantize*", shards=2))],
     "fixtures": [(f"{model} {precision}", fixture(model, precision, tolerance))
                  for precision, tolerance in (("fp32", 1e-5), ("tf32", 5e-3), ("bf16", 2e-2)) for model in MODELS] +
-                [(f"{model} bf16, fused or not", fused(model, tolerance)) for model, tolerance in (("resnet", 0), ("gpt2", 2e-2)) if model in MODELS],
-    "streams": [(f"{model} W={world}", streams(model, world, *flags)) for model, world, flags in STREAMED],
-    "bits": [(f"gpt2 W={world} stage {number}", stage("gpt2", world, number)) for world, number in itertools.product((1, 2, 4), range(4))
-             if world > 1 or number == 0],
+                [(f"{model} bf16, fused or not", fused(model, tolerance)) for model, tolerance in (("resnet", 0), ("gpt2", 2e-2)) if model in MODELS] +
+                [("gpt2 bf16 with dropout", dropped(2e-2))],
+    "streams": [(" ".join(map(str, (model, f"W={world}", *flags))), streams(model, world, *flags)) for model, world, flags in STREAMED],
+    "bits": [(" ".join((model, f"W={world} stage {number}", *flags)), stage(model, world, number, *flags)) for model, world, number, flags in STAGES],
     "tiers": [(" ".join(("gpt2 W=2 stage 3", *flags)), stage("gpt2", 2, 3, *flags)) for flags in TIERS],
     "faults": [*((f"{name} out of range in step 3", lambda name=name: bad_index(name)) for name in ("input_ids", "labels")),
                ("no memory for a context", lambda: memory_taken(200, lambda: (compiled("gpt2"), suite.models / "gpt2/inputs.safetensors"), "CUDA's context")),

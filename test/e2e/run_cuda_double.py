@@ -171,6 +171,23 @@ def refused(machine, code, expected, steps=0, flags=(), more=()):
     return f"{machine} {' '.join(flags)}: exit code {code}", run
 
 
+def room():
+    """Memory for the plan, and nothing beside it for libraries: said before the first step, with both numbers. With some it runs."""
+    needs = re.compile(r"^error.*needs (\d+) MiB of device memory, GPU [01] has (\d+) MiB free of \d+ MiB(.*)$", re.M)
+    planned = int(needs.search(trained("gpus=2,memory=300000", "cuda")[1])[1])
+    said = []
+    for beside in (1, 40, 80):
+        code, text, steps = trained(f"gpus=2,memory={planned + beside << 20}", "cuda")
+        if beside == 80 and (code or len(steps) != STEPS):
+            raise Case(f"exit code {code} with {beside} MiB beside the plan: {text[-1500:]}")
+        if beside < 80:
+            found = needs.search(text)
+            if code != BUDGET or steps or not found or int(found[1]) <= int(found[2]) or "would be left for CUDA's libraries" not in found[3]:
+                raise Case(f"exit code {code} with {beside} MiB beside the plan: {text[-1500:]}")
+            said.append(found[0])
+    return said[0]
+
+
 def without(library, package):
     """Said before the first step, with the package that has it."""
     def run():
@@ -199,9 +216,13 @@ suite.run([*(like_steps(f"gpus={gpus}", "--zero-stage", stage, "--with-eval", *f
 suite.run([refused("driver=11080", UNSUPPORTED, r"the NVIDIA driver knows CUDA 11\.8, this build is of CUDA \d+\.\d"),
            refused("driver=0", UNSUPPORTED, "there is no NVIDIA driver"),
            refused("capability=75", UNSUPPORTED, r"\"a double's GPU\" has compute capability 7\.5, 8\.0 is needed"),
-           refused("code=0", UNSUPPORTED, "this build has no code for the GPU"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
+           refused("code=0", UNSUPPORTED, "this build has no code for the GPU"),
+           refused("image=0", UNSUPPORTED, "cannot load a compiled kernel: the driver does not take its machine code: cudaErrorInvalidKernelImage"), without("cuBLASLt", "nvidia-cublas"), without("NVRTC", "nvidia-cuda-nvrtc")])
+suite.run([refused("cudnn=5", BUDGET, "cuDNN cannot prepare", flags=("--precision", "bf16")),
+           refused("cudnn=7", PEER_LOST, "cuDNN cannot prepare", flags=("--precision", "bf16")),
+           ("room beside the plan", room)])
 suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2,peers=0", UNSUPPORTED, "cannot read the memory of GPU"),
-           refused("memory=1000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
+           refused("memory=300000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has \d+ MiB free"),
            refused("memory=50000000,others=49900000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 47 MiB$"),
            refused("memory=1000000,context=2000000", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has 0 MiB free of 0 MiB: too little for CUDA's context"),
            refused("memory=1000000,context=2000000,nvml=0", BUDGET, r"needs \d+ MiB of device memory, GPU 0 has too little free for CUDA's context"),
@@ -209,6 +230,8 @@ suite.run([refused("gpus=0", UNSUPPORTED, "no GPU can be used"), refused("gpus=2
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,") for kernel in (1, 150, 400)),
            # Lost while it is asked: by the runtime, by the driver, by cuBLASLt, which of them knows.
            *(refused(f"lostin={kernel},lostas={next(codes)}", PEER_LOST, "GPU 0 of rank [01] is lost: cannot .*: cudaError", STEPS - 1) for kernel in range(20, 60, 5)),
+           # Where the driver lets nobody pass who waits for the GPU that is lost: the other one's streams are left.
+           *(refused(f"gpus=2,lost={kernel},unpassed=1", PEER_LOST, "GPU 0 of rank 0 is lost: cannot .*: cudaError", STEPS - 1) for kernel in (150, 400)),
            *(refused(f"{gpus}stuck=300", WATCHDOG, "nothing has moved for 3 s: rank [01] waits", STEPS - 1, flags, ("--watchdog", "3"))
              for flags in ((), OFFLOADED) for gpus in ("", "gpus=2,"))])
 suite.finish()

@@ -90,5 +90,6 @@ suite.run([("a host without GPUs", without), ("without NCCL", without_library), 
                 fault="step.begin@rank=0,step=5:SIGSTOP; coll.reducescatter@rank=1,step=5,n=1:delay=1s; coll.reducescatter@rank=1,step=5,n=2:EIO"),
            ends("a rank is killed", "gpus=2", [PEER_LOST, 137], ".*(?:signal 9|lost).*", fault="step.begin@rank=1,step=5:SIGKILL"),
            ends("a rank is stopped", "gpus=2", [WATCHDOG], "error.*nothing has moved.*rank 1.*", more=("--watchdog", "3"), fault="step.begin@rank=1,step=5:SIGSTOP"),
-           ends("a kernel of GPU 0 never ends", "gpus=2,stuck=300", [WATCHDOG], "error.*nothing has moved.*waits for its queues.*", more=("--watchdog", "3"))])
+           ends("ranks' GPUs never meet", "gpus=2,mute=1", [WATCHDOG], 'error.*nothing has moved.*rank [01] has been meeting the GPUs of "ranks 0, 1, along all".*', more=("--watchdog", "3")),
+           ends("a kernel of GPU 0 never ends", "gpus=2,stuck=300", [WATCHDOG], r'error.*nothing has moved.*waits for its queues \(last collective enqueued: .*queues .*COMPUTE has passed "\w+" of node ".*', more=("--watchdog", "3"))])
 suite.finish()

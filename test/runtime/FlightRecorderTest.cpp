@@ -97,6 +97,28 @@ TEST(FlightRecorder, SaysWhoIsLate) {
   EXPECT_FALSE((*recorder)->claim());
 }
 
+/// What a stream was given is not over when the host goes on.
+TEST(FlightRecorder, SaysWhatIsOnlyEnqueued) {
+  auto recorder = FlightRecorder::create(Mesh::ofNodes(2, 2));
+  ASSERT_TRUE(recorder.ok());
+  for (int rank : {0, 1})
+    for (int call = 0; call <= 1 - rank; ++call) {
+      (*recorder)->log(rank).begin(kGather, 4, /*isEnqueued=*/true);
+      (*recorder)->log(rank).end();
+    }
+  (*recorder)->log(1).setQueues("COMM has passed \"all_gather\" of node \"w\" in a micro-step");
+  std::string why = (*recorder)->explain(0, {0, 0}, 1);
+  EXPECT_EQ(why.find("rank 0 waits for its queues (last collective enqueued: all_gather number 2 of step 4) and for "
+                     "rank 1: it enqueued all_gather number 1 of step 4"),
+            0u)
+      << why;
+  EXPECT_NE(why.find("; of rank 1's queues COMM has passed \"all_gather\" of node \"w\""), std::string::npos) << why;
+  std::string json = (*recorder)->toJson();
+  EXPECT_NE(json.find("\"queues\": \"COMM has passed \\\"all_gather\\\" of node"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"enqueued_in_seconds\": 0."), std::string::npos) << json;
+  EXPECT_EQ(json.find("took_seconds"), std::string::npos) << json;
+}
+
 TEST(FlightRecorder, IsSharedByProcessesAndOutlivesThem) {
   TempFile file;
   auto recorder = FlightRecorder::open(file.path, Mesh::ofNodes(2, 1), true);

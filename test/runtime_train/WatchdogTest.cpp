@@ -43,20 +43,24 @@ protected:
 };
 
 TEST_F(Watched, SeesQueuesThatDoNotGetOn) {
-  Awaited own(1, [this] { return counts[1].load(); });
+  Awaited own(1, [this] { return counts[1].load(); }, [] { return std::string("COMM has passed all"); });
   Awaited::Turn turn(own);
-  EXPECT_NE(saysWithin(60).find("rank 1 waits for its queues"), std::string::npos) << said;
+  EXPECT_NE(saysWithin(60).find("rank 1 waits for its queues; of rank 1's queues COMM has passed all"),
+            std::string::npos)
+      << said;
 }
 
 TEST_F(Watched, LetsSlowQueuesGoOn) {
-  Awaited own(1, [this] { return counts[1].load(); });
+  Awaited own(1, [this] { return counts[1].load(); }, [] { return std::string("COMM has passed all"); });
   Awaited::Turn turn(own);
   for (int i = 0; i < 8; ++i, ++counts[1])
     ASSERT_EQ(saysWithin(kSeconds / 4), "");
 }
 
 TEST_F(Watched, LetsARankWaitForOneThatGetsOn) {
-  Awaited own(0, [this] { return counts[0].load(); }), others(1, [this] { return counts[1].load(); });
+  Awaited own(
+      0, [this] { return counts[0].load(); }, [] { return std::string("COMM has passed all"); }),
+      others(1, [this] { return counts[1].load(); }, [] { return std::string("COMM has passed all"); });
   Awaited::Turn turn(own), turnOfOthers(others);
   for (int i = 0; i < 8; ++i, ++counts[1])
     ASSERT_EQ(saysWithin(kSeconds / 4), "");
@@ -64,7 +68,7 @@ TEST_F(Watched, LetsARankWaitForOneThatGetsOn) {
 }
 
 TEST_F(Watched, SaysNothingOfWhoWaitsForNothing) {
-  Awaited own(0, [this] { return counts[0].load(); });
+  Awaited own(0, [this] { return counts[0].load(); }, [] { return std::string("COMM has passed all"); });
   {
     Awaited::Turn turn(own);
   }

@@ -31,7 +31,7 @@ namespace zc::doubled {
 constexpr const char *kSays = "CUDA's double: ";
 
 /// What a test asks for, in ZC_CUDA_DOUBLE:
-/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,others=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostin=100,lostas=719,stuck=100,aligned=16,epilogues=16".
+/// "gpus=2,kinds=2,driver=11080,memory=1048576,context=65536,others=65536,nvml=0,pins=0,waits=0,peers=0,lost=100,lostin=100,lostas=719,unpassed=1,stuck=100,mute=1,image=0,cudnn=5,aligned=16,epilogues=16".
 struct Options {
   int64_t gpus = 1;
   int64_t kinds = 1;                 ///< of GPUs, in turn
@@ -47,10 +47,14 @@ struct Options {
   int64_t lost = 0;                  ///< GPU 0 is, at the kernel of this number; 0: never
   int64_t lostIn = 0;                ///< GPU 0 is, while its kernel of this number is launched, which is refused
   int lostAs = cudaErrorECCUncorrectable; ///< what every call says then
+  bool unpassed = false;                  ///< who waits for what GPU 0 recorded waits for ever then
   int64_t stuck = 0;                      ///< GPU 0's kernel of this number never ends
+  bool mute = false;                      ///< ranks never meet by NCCL
   int64_t stray = 0;                      ///< GPU 0's kernel of this number writes before what it is told of
   int64_t capability = 90;                ///< of computing, 10 major + minor
   bool code = true;                       ///< the build has some for these GPUs
+  bool image = true;                      ///< the driver takes what NVRTC compiles
+  int cudnn = 4;                          ///< exit code of what cuDNN fails with; 4: it is not there
   uint32_t aligned = 1;                   ///< cuBLASLt multiplies at multiples of so many bytes alone
   uint32_t epilogues = 1;                 ///< the same of products with an epilogue
 };

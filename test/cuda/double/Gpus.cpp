@@ -31,10 +31,14 @@ const Options &options() {
     ask("lost", made.lost);
     ask("lostin", made.lostIn);
     ask("lostas", made.lostAs);
+    ask("unpassed", made.unpassed);
     ask("stuck", made.stuck);
+    ask("mute", made.mute);
     ask("stray", made.stray);
     ask("capability", made.capability);
     ask("code", made.code);
+    ask("image", made.image);
+    ask("cudnn", made.cudnn);
     ask("aligned", made.aligned);
     ask("epilogues", made.epilogues);
     return made;
@@ -151,6 +155,7 @@ static const Named &named(cudaError_t status) {
       {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
       {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
       {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+      {cudaErrorInvalidKernelImage, "cudaErrorInvalidKernelImage", "device kernel image is invalid"},
       {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
        "no kernel image is available for execution on the device"},
       {cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted"},

@@ -111,6 +111,8 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   const Apart apart;
   if (cudaError_t status = entered("cuModuleLoadData"); status != cudaSuccess)
     return static_cast<CUresult>(status);
+  if (!options().image)
+    return static_cast<CUresult>(cudaErrorInvalidKernelImage);
   const auto *header = static_cast<const Elf64_Ehdr *>(image);
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
     return static_cast<CUresult>(wrong(cudaErrorInvalidKernelImage, "cuModuleLoadData", "of what is no module"));
