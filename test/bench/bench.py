@@ -123,11 +123,11 @@ def steps(path, preset, ranks, threads, count=WARM_UP + TIMED, mpi=False):
     return [r["step_seconds"] for r in rows[WARM_UP:]], rows[-1]["loss"], foreign
 
 
-def peer(script, *arguments):
+def peer(script, *arguments, threads=1):
     """One of the peers' scripts -> function giving (seconds, loss, foreign cores)."""
     def run():
         out, foreign = execute([TORCH, os.path.join(PEERS, script), *map(str, arguments)],
-                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(arguments[-2]) if script == "gpt.py" else "1"})
+                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(threads)})
         row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
         return [row["step_ms"] / 1e3], row["loss"], foreign
     return run
@@ -175,16 +175,16 @@ def step_time(bench, precision, kind, variants):
     path = plan("g124m", precision + "-w1", *flags)
     contenders = {"zero-run": lambda: steps(path, "g124m", 1, 2)}
     if TORCH:
-        contenders.update({name: peer("gpt.py", "g124m", mode, 2, 4, *dtype) for name, mode, dtype in variants})
+        contenders.update({name: peer("gpt.py", "g124m", mode, 2, 4, dtype, threads=2) for name, mode, dtype in variants})
     report_race(bench, compete(contenders), "zero-run", matrix_floor(kind, 2))
 
 
 def c1():
-    step_time("C1", "fp32", "fp32", [("torch-eager", "eager", []), ("torch-compile", "compile", [])])
+    step_time("C1", "fp32", "fp32", [("torch-eager", "eager", "fp32"), ("torch-compile", "compile", "fp32")])
 
 
 def c1b():
-    step_time("C1b", "bf16", "bf16", [("torch-autocast", "eager", ["amp"])])
+    step_time("C1b", "bf16", "bf16", [("torch-autocast", "eager", "amp"), ("torch-autocast-compile", "compile", "amp"), ("torch-bf16", "eager", "bf16")])
 
 
 def two_ranks(stage, mpi=False, on_host=False):

@@ -1,4 +1,5 @@
-"""GPT-2 style model; one process: gpt.py MODEL eager|compile THREADS BATCH [fp32|amp]"""
+"""GPT-2 style model; one process: gpt.py MODEL eager|compile THREADS BATCH [fp32|amp|bf16]
+amp: autocast; bf16: parameters, gradients and moments in bf16, without a master."""
 
 import sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -61,14 +62,19 @@ if __name__ == "__main__":
     L, d, h, V, T = common.MODELS[name]
     torch.manual_seed(0)
     m = GPT(L, d, h, V, T)
+    if dt == "bf16":
+        m = m.to(torch.bfloat16)
     opt = torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True)
     i, t = common.data(V, B, T)
     f = torch.compile(m) if mode == "compile" else m
     adam = []
 
-    def step():
+    def forward():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dt == "amp"):
-            loss = f(i, t)
+            return f(i, t)
+
+    def step():
+        loss = forward()
         loss.backward()
         a = time.perf_counter()
         opt.step()
@@ -77,7 +83,7 @@ if __name__ == "__main__":
         return loss.item()
 
     a = time.perf_counter()
-    f(i, t)
+    forward()
     first = time.perf_counter() - a
     warm, n = common.STEPS[name]
     ts, losses, start, peak = common.timed_loop(step, warm, n)
