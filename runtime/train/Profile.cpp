@@ -28,6 +28,15 @@ static std::string nameOfQueue(uint32_t queue) {
   return name;
 }
 
+/// Of a step whose plan does not say what its kernel moves.
+static double bytesOfOperands(const planpb::Plan &plan, const planpb::Step &step) {
+  double bytes = 0;
+  for (const planpb::Operand &operand : step.operands())
+    bytes += double(bytesOf(plan.types(static_cast<int>(operand.type())))) *
+             (operand.access() == planpb::READ_WRITE ? 2 : 1);
+  return bytes;
+}
+
 Profile::Profile(const planpb::Plan &plan, const ExecutorOptions &options, const std::vector<TraceEvent> &events)
     : plan(plan), options(options) {
   for (const MachineModel::Field &field : MachineModel::kFields)
@@ -70,9 +79,7 @@ Profile::Entry Profile::entryOf(uint32_t section, uint32_t index) const {
   if (step.operands_size() > 0)
     entry.type = static_cast<DType>(plan.types(static_cast<int>(step.operands(0).type())).type());
   entry.flops = step.flops() * entry.executions;
-  for (const planpb::Operand &operand : step.operands())
-    entry.bytes += double(bytesOf(plan.types(static_cast<int>(operand.type())))) *
-                   (operand.access() == planpb::READ_WRITE ? 2 : 1) * entry.executions;
+  entry.bytes = (step.bytes() > 0 ? double(step.bytes()) : bytesOfOperands(plan, step)) * entry.executions;
   return entry;
 }
 
