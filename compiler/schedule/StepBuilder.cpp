@@ -5,6 +5,8 @@
 #include "dialects/zero/Execution.h"
 #include "runtime/plan/StepNames.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace zc;
 
@@ -70,8 +72,11 @@ LogicalResult StepBuilder::lower(Operation *op) {
     created.setAxesAttr(zero::namesOf(builder.getContext(), *step->axes, context.mesh));
   if (double seconds = assignedSeconds(op); seconds > 0)
     created.setSeconds(APFloat(seconds));
-  if (double flops = scheduled.getWork().flops; flops > 0)
-    created.setFlops(APFloat(flops));
+  const zero::Work work = scheduled.getWork();
+  if (work.flops > 0)
+    created.setFlops(APFloat(work.flops));
+  if (work.bytes > 0 && work.kind != zero::Work::Kind::copy)
+    created.setBytes(std::llround(work.bytes));
   return success();
 }
 
@@ -92,7 +97,7 @@ plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs
   return builder.create<plan::StepOp>(
       op->getLoc(), builder.getStringAttr(kernel), queue, builder.getI64IntegerAttr(inputs),
       builder.getArrayAttr(operands), builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
-      FloatAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
+      FloatAttr(), IntegerAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
       dyn_cast_or_null<plan::OperandAttr>(op->getDiscardableAttr(placement::kWorkspace)), ArrayAttr());
 }
 

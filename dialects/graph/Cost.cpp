@@ -31,11 +31,17 @@ double defaultBytes(Operation *op) {
     if (ViewsAttr views = strided.getViewsAttr())
       return bytesSeen(op, views);
   double bytes = 0;
+  llvm::SmallDenseSet<Value> read;
   for (Value operand : op->getOperands())
-    bytes += double(bytesOf(tensorOf(operand)));
+    bytes += read.insert(operand).second ? double(bytesOf(tensorOf(operand))) : 0;
   for (Value result : op->getResults())
     bytes += double(bytesOf(tensorOf(result)));
   return bytes;
+}
+
+double bytesOfPicked(Value from, Value result) {
+  const auto picked = double(bytesOf(tensorOf(result)));
+  return std::min(picked, double(bytesOf(tensorOf(from)))) + picked;
 }
 
 bool mayOverwriteOperand(Operation *op, unsigned index, unsigned result) {

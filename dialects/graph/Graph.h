@@ -30,8 +30,10 @@ struct StridedView;          // base/StridedView.h
 namespace zc::graph {
 /// Elements of all results: the flops of an op that says nothing better.
 double defaultFlops(mlir::Operation *op);
-/// Bytes of all operands and results.
+/// Bytes of all results and of all operands, each once, or of what the op's views see of them.
 double defaultBytes(mlir::Operation *op);
+/// Of a result that is picked out of a tensor: read there, as often as it may be, at most all of it, and written.
+double bytesOfPicked(mlir::Value from, mlir::Value result);
 /// Whether the op is marked OverwritesOperands and operand `index` has the result's type.
 bool mayOverwriteOperand(mlir::Operation *op, unsigned index, unsigned result);
 /// What kernels/Workspace.h says of the op's kernel; 0 for views and for kernels that are not of this project.

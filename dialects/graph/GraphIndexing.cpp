@@ -35,6 +35,14 @@ ZC_INFER(GatherGradOp) {
   return infer.result(type);
 }
 
+double GatherOp::getBytes() { return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices()))); }
+double GatherElementsOp::getBytes() {
+  return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices())));
+}
+double GatherNdOp::getBytes() {
+  return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices())));
+}
+
 /// Of what is added onto only the rows that slices come to.
 double GatherGradOp::getBytes() {
   if (!getOnto())

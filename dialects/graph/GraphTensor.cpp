@@ -74,6 +74,8 @@ ZC_INFER(SliceOp) {
   return infer.result(adaptor.getSizes(), elementOf(adaptor.getInput()));
 }
 
+double SliceOp::getBytes() { return bytesOfPicked(getInput(), getResult()); }
+
 ZC_INFER(SliceGradOp) {
   Infer infer(location, types);
   if (failed(checkSlice(infer, adaptor.getShape(), adaptor.getOffsets(), shapeOf(adaptor.getGrad()),

@@ -59,7 +59,7 @@ def Graph_ExpandOp : Graph_DiffOp<"expand", [Graph_MovesElements, Graph_Layout, 
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Layout, Graph_Kernel, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_SliceOp : Graph_DiffOp<"slice", [Graph_Layout, Graph_KernelWith<["getBytes"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "a regular sub-block: result[i] = input[offsets + i * strides]";
   let description = [{
     One entry per dimension (`slice_c1`), already clamped; strides may be negative, not zero (`slice_c2`); sizes are not
@@ -146,7 +146,7 @@ def Graph_LossScaleOp : Graph_TensorOp<"loss_scale", [Graph_Kernel]> {
   let results = (outs Graph_FloatTensor:$result);
 }
 
-def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Indexing, Graph_KernelWith<["getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+def Graph_GatherOp : Graph_DiffOp<"gather", [Graph_Indexing, Graph_KernelWith<["getBytes", "getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
   let summary = "picks slices of `data` along `axis` by index (ONNX Gather; embedding lookup)";
   let description = [{
     Result shape: data[:axis] ++ indices ++ data[axis+1:]. Indices in [-n, n); others are a run-time error. The slice at
@@ -177,7 +177,7 @@ def Graph_GatherGradOp : Graph_DiffOp<"gather_grad", [Graph_KernelWith<["getByte
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_Kernel, Graph_Sharded]> {
+def Graph_GatherElementsOp : Graph_DiffOp<"gather_elements", [Graph_KernelWith<["getBytes"]>, Graph_Sharded]> {
   let summary = "result[i..] = data[.., indices[i..], ..] along `axis` (ONNX GatherElements)";
   let description = [{
     Ranks are equal (`gather_elements_c1`); outside the axis no dimension of the indices is larger (`gather_elements_c2`).
@@ -203,7 +203,7 @@ def Graph_GatherElementsGradOp : Graph_DiffOp<"gather_elements_grad", [Graph_Ker
   let results = (outs Graph_Tensor:$result);
 }
 
-def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_KernelWith<["getOperandRole"]>]> {
+def Graph_GatherNdOp : Graph_DiffOp<"gather_nd", [Graph_KernelWith<["getBytes", "getOperandRole"]>]> {
   let summary = "picks slices by index tuples (ONNX GatherND)";
   let description = [{
     The last dimension of `indices` holds tuples into data[batch_dims:], of 1 index to one per dimension

@@ -111,9 +111,12 @@ ArrayRef<int64_t> seenShape(Operation *op, unsigned index) {
 double bytesSeen(Operation *op, ViewsAttr views) {
   SmallVector<Value> tensors(op->getOperands());
   llvm::append_range(tensors, op->getResults());
-  double bytes = 0;
+  llvm::SmallDenseMap<Value, double> seen;
   for (const zc::StridedView &view : toStridedViews(views))
-    bytes += double(view.numElements()) * double(bytesOfElement(elementOf(tensors[view.tensor])));
+    seen[tensors[view.tensor]] += double(view.numElements()) * double(bytesOfElement(elementOf(tensors[view.tensor])));
+  double bytes = 0;
+  for (auto [tensor, each] : seen) // views of one tensor may overlap
+    bytes += std::min(each, double(bytesOf(tensorOf(tensor))));
   return bytes;
 }
 

@@ -32,7 +32,7 @@ mlir::FailureOr<llvm::SmallVector<mlir::RankedTensorType>> seenOf(mlir::Operatio
 bool isSeenWhole(mlir::Operation *op, unsigned tensor);
 /// The shape of operand `index` of the op's description.
 llvm::ArrayRef<int64_t> seenShape(mlir::Operation *op, unsigned index);
-/// Bytes read and written through them, of an op that has views.
+/// Bytes read and written through them, of an op that has views; of a tensor at most all of its own.
 double bytesSeen(mlir::Operation *op, ViewsAttr views);
 
 } // namespace zc::graph

@@ -346,8 +346,10 @@ private:
     builder.create<StepOp>(
         where, builder.getStringAttr(text(step.kernel())), QueueAttr::get(&context, static_cast<Queue>(step.queue())),
         builder.getI64IntegerAttr(step.inputs()), builder.getArrayAttr(operands), attributes.getDictionary(&context),
-        waitsOf(context, step), unlessZero(step.seconds()), unlessZero(step.flops()), flag(step.publishes()),
-        step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(), axesOf(step.axes()));
+        waitsOf(context, step), unlessZero(step.seconds()), unlessZero(step.flops()),
+        step.bytes() == 0 ? IntegerAttr() : builder.getI64IntegerAttr(static_cast<int64_t>(step.bytes())),
+        flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(),
+        axesOf(step.axes()));
   }
 
   FloatAttr unlessZero(double number) { return number == 0 ? FloatAttr() : builder.getF64FloatAttr(number); }

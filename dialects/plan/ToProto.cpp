@@ -394,6 +394,7 @@ private:
       message.set_seconds(step.getSeconds()->convertToDouble());
     if (step.getFlops())
       message.set_flops(step.getFlops()->convertToDouble());
+    message.set_bytes(step.getBytes().value_or(0));
     message.set_publishes(step.getPublishes());
     if (failed(writeAxes(step, step.getAxesAttr(), message.mutable_axes())))
       return failure();

@@ -65,7 +65,7 @@
 //   step_c2      the operands called inputs are READ, the others are not
 //   step_c3      attribute names are strings and distinct
 //   step_c4      at most 4096 operands and 256 attributes; few operands' ranges reach across others'
-//   step_c5      the expected seconds and operations are finite and not negative
+//   step_c5      the expected seconds and operations are finite and not negative, the bytes below 2^62
 //   step_c6      an attribute "micro" is one of the micro-steps, in plans that are vertical
 //   step_c7      its axes are of the mesh, ascending
 //   operand_c1   slice, type in range; known access; not more strides than axes

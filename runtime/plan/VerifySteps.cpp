@@ -135,6 +135,8 @@ Status StepVerifier::verifyNames(const planpb::Step &step) {
     return fail(529, "step_c5", "lasts " + std::to_string(step.seconds()) + " seconds");
   if (!std::isfinite(step.flops()) || step.flops() < 0)
     return fail(598, "step_c5", "computes " + std::to_string(step.flops()) + " operations");
+  if (step.bytes() >= uint64_t(1) << 62)
+    return fail(593, "step_c5", "moves " + str(step.bytes()) + " bytes");
   // step_c3
   for (int i = 0; i < step.attributes_size(); ++i) {
     const planpb::Attribute &attribute = step.attributes(i);

@@ -28,10 +28,18 @@ static std::string nameOfQueue(uint32_t queue) {
   return name;
 }
 
-Profile::Profile(const planpb::Plan &plan, const ExecutorOptions &options, const std::vector<TraceEvent> &events)
-    : plan(plan), options(options) {
-  for (const MachineModel::Field &field : MachineModel::kFields)
-    limits.*field.rate = 0;
+/// Of a step whose plan does not say what its kernel moves.
+static double bytesOfOperands(const planpb::Plan &plan, const planpb::Step &step) {
+  double bytes = 0;
+  for (const planpb::Operand &operand : step.operands())
+    bytes += double(bytesOf(plan.types(static_cast<int>(operand.type())))) *
+             (operand.access() == planpb::READ_WRITE ? 2 : 1);
+  return bytes;
+}
+
+Profile::Profile(const planpb::Plan &plan, const ExecutorOptions &options, const MachineModel &limits,
+                 const std::vector<TraceEvent> &events)
+    : plan(plan), options(options), limits(limits) {
   if (events.empty())
     return;
   std::map<std::pair<uint32_t, uint32_t>, std::pair<double, int64_t>> times; // seconds and runs by section and index
@@ -50,6 +58,7 @@ Profile::Profile(const planpb::Plan &plan, const ExecutorOptions &options, const
   for (const auto &[place, time] : times) {
     Entry entry = entryOf(place.first, place.second);
     entry.seconds = time.first / double(time.second) * entry.executions;
+    entry.limit = limitOf(entry);
     entries.push_back(std::move(entry));
   }
 }
@@ -70,25 +79,23 @@ Profile::Entry Profile::entryOf(uint32_t section, uint32_t index) const {
   if (step.operands_size() > 0)
     entry.type = static_cast<DType>(plan.types(static_cast<int>(step.operands(0).type())).type());
   entry.flops = step.flops() * entry.executions;
-  for (const planpb::Operand &operand : step.operands())
-    entry.bytes += double(bytesOf(plan.types(static_cast<int>(operand.type())))) *
-                   (operand.access() == planpb::READ_WRITE ? 2 : 1) * entry.executions;
+  entry.bytes = (step.bytes() > 0 ? double(step.bytes()) : bytesOfOperands(plan, step)) * entry.executions;
   return entry;
 }
 
-Status Profile::measureLimits(int ranks) {
+Status measureLimits(int threads, int ranks, MachineModel &limits) {
   std::vector<MachineModel> measured(static_cast<size_t>(ranks), limits);
-  ZC_RETURN_IF_ERROR(forEachOf(measured.size(), ranks,
-                               [&](int, size_t rank) { return measureKernels(options.threads, 3, measured[rank]); }));
-  limits = measured.front();
-  for (Entry &entry : entries)
-    entry.limit = limitOf(entry);
+  ZC_RETURN_IF_ERROR(
+      forEachOf(measured.size(), ranks, [&](int, size_t rank) { return measureKernels(threads, 3, measured[rank]); }));
+  for (const MachineModel::Field &field : MachineModel::kFields)
+    limits.*field.rate = std::max(limits.*field.rate, measured.front().*field.rate);
   return Status::success();
 }
 
 double Profile::limitOf(const Entry &entry) const {
   bool onHost = entry.queue == planpb::HOST_COMPUTE || (entry.queue == planpb::COMPUTE && !isCuda(options.device));
-  if (!onHost || entry.by == nameOf(Implementation{Implementation::Kind::runtime, {}, {}}))
+  if (!onHost || limits.flopsPerSecond == 0 ||
+      entry.by == nameOf(Implementation{Implementation::Kind::runtime, {}, {}}))
     return 0;
   bool isHalf = entry.type == DType::bf16 || entry.type == DType::f16;
   double rate = isHalf ? limits.halfFlopsPerSecond : limits.flopsPerSecond;
@@ -153,7 +160,9 @@ std::string Profile::text() const {
   for (auto [queue, seconds] : busy)
     text += (queue == busy.begin()->first ? " " : ", ") + nameOfQueue(queue) + " " + shareOf(seconds, stepSeconds);
   if (limits.flopsPerSecond > 0)
-    add(text, "\nhere a rank computes at most %.1f GF/s (fp32), %.1f GF/s (bf16), and moves %.1f GB/s",
+    add(text,
+        "\nhere a rank computes at most %.1f GF/s (fp32), %.1f GF/s (bf16), and moves %.1f GB/s, the better of before "
+        "and after the run",
         limits.flopsPerSecond / 1e9, limits.halfFlopsPerSecond / 1e9, limits.memoryBandwidth / 1e9);
   add(text, "\n%-24s %-36s %-12s %7s %9s %6s %8s %8s %8s\n", "kernel", "by", "queue", "times", "ms", "share", "GF/s",
       "GB/s", "of limit");

@@ -10,15 +10,17 @@
 
 namespace zc::train {
 
+/// Raises the rates of kernels in `limits` to what the host's processors and memory give to each of `ranks` ranks of
+/// `threads` threads when all compute at once, where that is more. Half a second to two, and 256 MiB each while it
+/// lasts. Errors: budget.
+Status measureLimits(int threads, int ranks, MachineModel &limits);
+
 /// Of recorded steps: times are means, per training step of one rank.
 class Profile {
 public:
-  /// `events` of one rank; `plan` outlives the profile.
-  Profile(const planpb::Plan &plan, const ExecutorOptions &options, const std::vector<TraceEvent> &events);
-
-  /// What the host's processors and memory give to each of `ranks` ranks when all compute at once. Half a second to
-  /// two, and 256 MiB each while it lasts. Errors: budget.
-  Status measureLimits(int ranks);
+  /// `events` of one rank; `plan` outlives the profile. Rates of `limits` are 0 where they are not known.
+  Profile(const planpb::Plan &plan, const ExecutorOptions &options, const MachineModel &limits,
+          const std::vector<TraceEvent> &events);
 
   /// A table of kernels, the most time first, and the ten steps furthest from the limit. Empty without events.
   std::string text() const;
@@ -47,7 +49,7 @@ private:
 
   const planpb::Plan &plan;
   ExecutorOptions options;
-  MachineModel limits;        ///< rates of 0 where they are not known
+  MachineModel limits;
   std::vector<Entry> entries; ///< of steps that ran
   int64_t firstStep = 0, lastStep = 0;
   double stepSeconds = 0; ///< from the first begin to the last end, per step

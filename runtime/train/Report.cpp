@@ -39,6 +39,11 @@ static uint64_t peakResident() {
   return line ? std::strtoull(line + std::strlen("\nVmHWM:"), nullptr, 10) * 1024 + more : 0;
 }
 
+bool MemoryWatch::forgetPeak() {
+  const Descriptor file(::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
+  return file.isOpen() && ::write(file.get(), "5", 1) == 1; // Linux: VmHWM begins anew
+}
+
 MemoryWatch::MemoryWatch(const planpb::Plan &plan, int ranks) {
   constexpr uint64_t kLarge = uint64_t(4) << 30;
   uint64_t all = 0;

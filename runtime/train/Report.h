@@ -63,6 +63,8 @@ public:
   /// the system, and no memory before that.
   std::string look();
   void fill(JobReport &report) const;
+  /// What the process has had so far does not count; false where the system counts on.
+  static bool forgetPeak();
   /// For who waits for the first step: what a rank has, where there is so much of it that filling it takes minutes;
   /// empty otherwise.
   const std::string &large() const { return ofRank; }

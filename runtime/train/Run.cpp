@@ -277,18 +277,22 @@ void Run::leaveRecords() {
   if (Status written = isGone ? Status::success() : recording.writeTrace(plan, options, trace); !written.ok())
     observer.warning("the trace is missing: " + written.error().message);
   watchdog.stop();
-  if (options.profile && options.profile.last >= summary.firstStep)
+  if (leavesProfile())
     leaveProfile();
 }
 
-/// Where the recorded steps' time went, beside what this machine can do: measured by all ranks of this process at once,
-/// as they trained.
+/// By all ranks of the process at once, as they train.
+void Run::measureLimits() {
+  if (Status measured = train::measureLimits(executorOptions().threads, ranks.count(), limits); !measured.ok())
+    observer.warning("the profile's limits are not measured: " + measured.error().message);
+}
+
+/// Where the recorded steps' time went, beside what this machine can do.
 void Run::leaveProfile() {
-  Profile profile(plan, executorOptions(), recording.eventsOfFirst(options.profile));
-  if (Status measured = profile.measureLimits(ranks.count()); !measured.ok())
-    observer.warning("the profile has no limits: " + measured.error().message);
+  measureLimits();
   if (ranks.firstRank() != 0)
     return;
+  Profile profile(plan, executorOptions(), limits, recording.eventsOfFirst(options.profile));
   report.profile = profile.text();
   if (folder.isGone())
     return;

@@ -1,6 +1,7 @@
 //===- Run.h - what the ranks of one process share in a training run --------------------------===//
 #pragma once
 
+#include "runtime/plan/Machine.h"
 #include "runtime/plan/Schedule.h"
 #include "runtime/train/Recording.h"
 #include "runtime/train/Resume.h"
@@ -12,7 +13,10 @@ namespace zc::train {
 
 struct Run : Session {
   Run(const planpb::Plan &plan, const RunOptions &options, const RunControl &control, RunObserver &observer)
-      : Session(plan, options, control, observer), options(options) {}
+      : Session(plan, options, control, observer), options(options) {
+    for (const MachineModel::Field &field : MachineModel::kFields)
+      limits.*field.rate = 0;
+  }
 
   /// What needs no other rank: the device, the data, the weights of a fresh start, the identity. Kept in `prepared`.
   void prepare();
@@ -39,6 +43,9 @@ struct Run : Session {
   /// After the last step: the metrics where somebody has removed them, the trace, the profile. Nothing, where the
   /// folder itself is gone: another run may lie there.
   void leaveRecords();
+  bool leavesProfile() const { return options.profile && options.profile.last >= summary.firstStep; }
+  /// Of this process, before the first step and after the last: others may take of the machine at one of these times.
+  void measureLimits();
   /// Whether an evaluation is due after `step`.
   bool evaluatesAfter(int64_t step) const {
     return validation && (step == summary.steps || (options.evalEvery > 0 && step % options.evalEvery == 0));
@@ -96,6 +103,7 @@ private:
 
   std::optional<CheckpointChoice> choice; ///< of rank 0
   double loading = 0;                     ///< seconds
+  MachineModel limits;                    ///< of the profile; 0: not measured yet
 };
 
 } // namespace zc::train

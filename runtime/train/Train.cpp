@@ -89,6 +89,14 @@ Status Rank::main() {
   ZC_RETURN_IF_ERROR(run.begin(communicator, ready));
   if (!ready)
     return Status::success();
+  if (run.leavesProfile()) {
+    // While there are no arenas: what it takes of memory is not to come on top of them, nor to count.
+    if (run.isFirst(communicator) && MemoryWatch::forgetPeak()) {
+      run.measureLimits();
+      MemoryWatch::forgetPeak();
+    }
+    ZC_RETURN_IF_ERROR(communicator.barrier());
+  }
   pulses.resize(size_t(communicator.worldSize()));
   ExecutorOptions options = run.executorOptions();
   Recording::configure(run.plan, run.options, run.summary.steps, options);

@@ -99,8 +99,8 @@ def graph(preset, *more):
     return path
 
 
-def plan(preset, name, *flags, seed=0, rows=16):
-    """Compiles once; -> the plan's path. The inputs lie beside it as PRESET.safetensors."""
+def plan(preset, name, *flags, seed=0, rows=4):
+    """Compiles once; -> the plan's path. The inputs lie beside it as PRESET.safetensors: of G124M one batch, which is trained again and again."""
     inputs = os.path.join(folder, preset + ".safetensors")
     more = [] if seed is None else ["--seed", str(seed), "--inputs", inputs, "--rows", str(rows)]
     path = os.path.join(folder, f"{preset}-{name}.plan")
@@ -113,53 +113,70 @@ MPIRUN = ["mpirun", "--bind-to", "none", "--oversubscribe", "-np"]
 
 
 def steps(path, preset, ranks, threads, count=WARM_UP + TIMED, mpi=False):
-    """Runs the plan, with ranks as threads or as processes -> (seconds of the timed steps, last loss, foreign cores)."""
+    """Runs the plan, with ranks as threads or as processes -> (seconds of the timed steps, all losses, foreign cores)."""
     out = os.path.join(folder, "run")
     start = [*MPIRUN, str(ranks), os.path.join(BIN, "zero-run")] if mpi else [os.path.join(BIN, "zero-run"), "-n", str(ranks)]
     _, foreign = execute([*start, path, "--threads", str(threads), "--data", os.path.join(folder, preset + ".safetensors"),
                           "--steps", str(count), "--quiet", "--overwrite", "--out", out],
                          {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
     rows = [json.loads(line) for line in open(os.path.join(out, "metrics.jsonl"))][-count:]
-    return [r["step_seconds"] for r in rows[WARM_UP:]], rows[-1]["loss"], foreign
+    return [r["step_seconds"] for r in rows[WARM_UP:]], [r["loss"] for r in rows], foreign
 
 
-def peer(script, *arguments):
-    """One of the peers' scripts -> function giving (seconds, loss, foreign cores)."""
+def peer(preset, script, *arguments, threads=1):
+    """One of the peers' scripts, with the weights and the data of our plan of the preset -> function giving (seconds, losses, foreign cores)."""
     def run():
+        start = os.path.join(folder, preset)
         out, foreign = execute([TORCH, os.path.join(PEERS, script), *map(str, arguments)],
-                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(arguments[-2]) if script == "gpt.py" else "1"})
+                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(threads), "GPT_WEIGHTS": start + ".onnx",
+                                "GPT_DATA": start + ".safetensors"})
         row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
-        return [row["step_ms"] / 1e3], row["loss"], foreign
+        return [row["step_ms"] / 1e3], row["losses"], foreign
     return run
 
 
-def compete(contenders, at_least=1):
-    """name -> function; -> name -> (median seconds, foreign cores)."""
+def same_losses(losses, ours, allowed):
+    """The largest relative difference of our losses from a peer's of the same step; raises where one is too large: what computes something
+    else has no figure."""
+    differences = {n: max(models.apart(losses[ours], other)) for n, other in losses.items() if n != ours}
+    for name, difference in differences.items():
+        if not difference <= allowed:
+            raise RuntimeError(f"losses {losses[ours]}, {name} has {losses[name]}: a relative difference of {allowed} is allowed")
+    return float(f"{max(differences.values()):.1e}") if differences else None
+
+
+def compete(contenders, at_least=1, losses=None):
+    """name -> function; -> name -> (median seconds, foreign cores). `losses`: name -> what the last run of each says of them."""
     seconds, foreign, names = {n: [] for n in contenders}, {n: 0.0 for n in contenders}, list(contenders)
     for _ in range(max(at_least, rounds)):
         for name in names:
-            taken, _, others = contenders[name]()
+            taken, of_steps, others = contenders[name]()
             seconds[name] += taken
+            if losses is not None:
+                losses[name] = of_steps
             foreign[name] = max(foreign[name], others)
         names.reverse()
     return {n: (statistics.median(v), foreign[n]) for n, v in seconds.items()}
 
 
-limits_of = {}
+def limits_with(threads):
+    """-> name -> value, of now."""
+    out, foreign = execute([os.path.join(BIN, "bench_limits"), str(threads)])
+    rows = [json.loads(line) for line in out.splitlines()]
+    for row in rows:
+        emit(row["bench"], row["value"], row["unit"], threads=threads, foreign_cores=foreign)
+    return {row["bench"]: row["value"] for row in rows}
 
 
 def limits():
     for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
-        out, foreign = execute([os.path.join(BIN, "bench_limits"), str(threads)])
-        for row in map(json.loads, out.splitlines()):
-            limits_of[row["bench"], threads] = row["value"]
-            emit(row["bench"], row["value"], row["unit"], threads=threads, foreign_cores=foreign)
+        limits_with(threads)
 
 
-def matrix_floor(kind, threads):
-    """Seconds of G124M's matrix products at the best library's rate, None before `limits` ran."""
-    rates = [v for (name, t), v in limits_of.items() if t == threads and name in (f"gemm_{kind}_openblas", f"gemm_{kind}_onednn")]
-    return round(flops_of_step() / max(rates) / 1e9, 3) if rates else None
+def matrix_floor(kind):
+    """Seconds of G124M's matrix products on two threads at the rate that the best library has now."""
+    rates = limits_with(2)
+    return round(flops_of_step() / max(rates.get(f"gemm_{kind}_{library}", 0) for library in ("openblas", "onednn")) / 1e9, 3)
 
 
 def report_race(bench, race, ours, limit, **more):
@@ -169,38 +186,46 @@ def report_race(bench, race, ours, limit, **more):
     emit(bench, round(value, 4), "s", limit, ratio, peers=others, foreign_cores=foreign, **more)
 
 
-def step_time(bench, precision, kind, variants):
+PLAIN = ("--lr", "1e-4")  # as the peers
+ROUNDED_PARAMETERS = "torch-bf16"  # updates are rounded: its losses are its own
+
+
+def step_time(bench, precision, variants):
     """One rank, two threads, B=4: variants are (name, mode, dtype) of the peers' gpt.py. The limit is the matrix products'."""
-    flags = [] if precision == "fp32" else ["--precision", precision]
-    path = plan("g124m", precision + "-w1", *flags)
+    path, losses = plan("g124m", precision + "-w1", "--precision", precision, *PLAIN), {}
     contenders = {"zero-run": lambda: steps(path, "g124m", 1, 2)}
     if TORCH:
-        contenders.update({name: peer("gpt.py", "g124m", mode, 2, 4, *dtype) for name, mode, dtype in variants})
-    report_race(bench, compete(contenders), "zero-run", matrix_floor(kind, 2))
+        contenders.update({name: peer("g124m", "gpt.py", "g124m", mode, 2, 4, dtype, threads=2) for name, mode, dtype in variants})
+    race = compete(contenders, losses=losses)
+    losses.pop(ROUNDED_PARAMETERS, None)
+    difference = same_losses(losses, "zero-run", models.SAME_LOSS[precision])
+    report_race(bench, race, "zero-run", matrix_floor(precision), loss_difference=difference, must=models.must("gpt2-124m", precision))
 
 
 def c1():
-    step_time("C1", "fp32", "fp32", [("torch-eager", "eager", []), ("torch-compile", "compile", [])])
+    step_time("C1", "fp32", [("torch-eager", "eager", "fp32"), ("torch-compile", "compile", "fp32")])
 
 
 def c1b():
-    step_time("C1b", "bf16", "bf16", [("torch-autocast", "eager", ["amp"])])
+    step_time("C1b", "bf16", [("torch-autocast", "eager", "amp"), ("torch-autocast-compile", "compile", "amp"), (ROUNDED_PARAMETERS, "eager", "bf16")])
 
 
 def two_ranks(stage, mpi=False, on_host=False):
     flags = ("--offload-optimizer", "host", "--offload-param", "host") if on_host else ()
-    path = plan("g124m-b2", f"w2-z{stage}" + "-host" * on_host, "--world-size", 2, "--zero-stage", stage, *flags)
+    path = plan("g124m-b2", f"w2-z{stage}" + "-host" * on_host, "--world-size", 2, "--zero-stage", stage, *PLAIN, *flags)
     return lambda: steps(path, "g124m-b2", 2, 1, mpi=mpi)
 
 
 def c2():
-    contenders = {"zero-3": two_ranks(3)}
+    contenders, losses = {"zero-3": two_ranks(3)}, {}
     if TORCH:
-        contenders.update({n: peer("fsdp.py", "g124m", n, 2, 2) for n in ("ddp", "fsdp2")})
-    race = compete(contenders)
+        contenders.update({n: peer("g124m-b2", "fsdp.py", "g124m", n, 2, 2) for n in ("ddp", "fsdp2")})
+    race = compete(contenders, losses=losses)
+    difference = same_losses(losses, "zero-3", models.SAME_LOSS["fp32"])
     value, foreign = race.pop("zero-3")
-    emit("C2", round(value, 4), "s", matrix_floor("fp32", 2), None, peers={n: round(v[0], 4) for n, v in race.items()},
-         ratios={n: round(value / v[0], 3) for n, v in race.items()}, foreign_cores=foreign)
+    emit("C2", round(value, 4), "s", matrix_floor("fp32"), None, peers={n: round(v[0], 4) for n, v in race.items()},
+         ratios={n: round(value / v[0], 3) for n, v in race.items()}, musts={"ddp": 0.8, "fsdp2": 0.55},
+         loss_difference=difference, foreign_cores=foreign)
 
 
 def c3():
@@ -245,7 +270,7 @@ def collectives():
 def c4():
     """Model-state bytes against the papers' formulas: fp32 4+4+8, bf16 2+2+12 bytes a parameter, cut by stage. Two micro-steps: with one
     no gradient lasts until all are there."""
-    path = graph("g124m", "--seed", "0", "--inputs", os.path.join(folder, "g124m.safetensors"), "--rows", "16")
+    path = graph("g124m", "--seed", "0", "--inputs", os.path.join(folder, "g124m.safetensors"), "--rows", "4")
     world = 4
     for precision, (p, g, o) in (("fp32", (4, 4, 8)), ("bf16", (2, 2, 12))):
         for stage in range(4):
@@ -263,7 +288,7 @@ def c4():
 def c12():
     path, out = graph("1t"), os.path.join(folder, "1t.plan")
     seconds = []
-    for _ in range(3):
+    for _ in range(5):
         at = time.time()
         tool_pid = os.fork()
         if tool_pid == 0:  # a process of its own, so that its peak is not mixed with earlier children's
@@ -279,10 +304,10 @@ def c12():
             raise RuntimeError(f"zero-compile: exit code {os.waitstatus_to_exitcode(status)}")
         seconds.append(time.time() - at)
     value = round(statistics.median(seconds), 3)
-    emit("C12 seconds", value, "s", 5, round(value / 5, 3))
-    emit("C12 memory", round(usage.ru_maxrss / 1e3), "MB", 500, round(usage.ru_maxrss / 500e3, 3))
-    size = os.path.getsize(out)
-    emit("C12 plan", round(size / 1e6, 2), "MB", 20, round(size / 20e6, 3))
+    megabytes, of_plan = round(usage.ru_maxrss * 1024 / 1e6), round(os.path.getsize(out) / 1e6, 2)
+    for name, have, unit, most in (("seconds", value, "s", scale.MOST_SECONDS), ("memory", megabytes, "MB", scale.MOST_MB),
+                                   ("plan", of_plan, "MB", scale.MOST_PLAN_MB)):
+        emit("C12 " + name, have, unit, most, round(have / most, 3))
 
 
 def c13():
@@ -317,7 +342,7 @@ def nvme():
     """C9: the NVMe tier, checksums included, beside fio on the same disk, alternating."""
     ours, theirs = {"read": [], "write": []}, {"read": [], "write": []}
     peer_file, foreign = os.path.join(folder, "fio"), 0.0
-    for _ in range(max(3, rounds)):
+    for _ in range(max(5, rounds)):
         out, others = tool("zero-run", "bench-io", folder)
         foreign = max(foreign, others)
         for kind in ours:

@@ -192,7 +192,7 @@ def products(bench):
         plan = compiled(bench, folder, "fp32")
         bench.tool("zero-run", "bench-machine", plan, "--threads", threads, "-o", table)
         seconds, shares, foreign = {table: [], "none": []}, {table: [], "none": []}, 0
-        for _ in range(max(3, bench.rounds)):
+        for _ in range(max(5, bench.rounds)):
             rates, others = bench.execute([os.path.join(bench.BIN, "bench_limits"), str(threads)])
             rate = max(row["value"] for row in map(json.loads, rates.splitlines()) if row["bench"] in ("gemm_fp32_openblas", "gemm_fp32_onednn"))
             foreign = max(foreign, others)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How a plan says it was compiled, and what --memory-html, --emit-trace and --profile show, against the report, the plan's budgets and the trace of a real run."""
-import itertools, json, os, pathlib, re, subprocess, sys
+import itertools, json, math, os, pathlib, re, subprocess, sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support"
+sys.path.insert(0, str(SUPPORT))
 from e2e import Case, Suite
 
 suite = Suite(__doc__)
@@ -130,6 +131,38 @@ def profile(path, report, measured):
         raise Case("steps without nodes or operands")
 
 
+def moved():
+    """The bytes that a profile takes kernels to move: of a table the rows that are picked, of queries, keys and values in one tensor that
+    tensor once, of no step more than all of its operands."""
+    vocabulary, width, heads, length, batch = 4096, 64, 2, 32, 2
+    onnx, data, plan = suite.dir / "moved.onnx", suite.dir / "moved.safetensors", suite.dir / "moved.plan"
+    subprocess.run([sys.executable, SUPPORT / "make_gpt.py", onnx, "--layers", "1", "--hidden", str(width), "--heads", str(heads), "--vocab",
+                    str(vocabulary), "--seq", str(length), "--batch", str(batch), "--seed", "0", "--inputs", data], check=True, capture_output=True)
+    suite.compile(onnx, plan)
+    suite.tool("zero-run", plan, "--data", data, "--steps", 2, "--profile", "2:2", "--out", suite.dir / "moved", "--quiet")
+    shown = json.loads(re.search(r'<script type="application/json" id="profile">(.*?)</script>', (suite.dir / "moved/profile.html").read_text(), re.S)[1])
+    steps = shown["steps"]
+    expect("steps", len(steps), sum(k["times"] for k in shown["kernels"]))
+    width_of = {"f32": 4, "i64": 8, "u8": 1, "bool": 1, "f64": 8}
+
+    def bytes_of(operands):
+        return sum(width_of[kind] * math.prod(map(int, filter(None, sizes.split("x")))) for kind, sizes in re.findall(r"(\w+)\[([\dx]*)\]", operands))
+
+    hidden = 4 * batch * length * width
+    wanted = {"gather": 2 * hidden + 8 * batch * length, "attention_grad": 8 * hidden + 4 * batch * heads * length,
+              "attention": 4 * hidden + 4 * batch * heads * length}
+    for kernel, bytes in wanted.items():
+        expect(f"bytes of {kernel}", {s["bytes"] for s in steps if s["kernel"] == kernel}, {bytes})
+    for step in steps:
+        read, _, written = step["operands"].partition("->")
+        if not 0 < step["bytes"] <= bytes_of(read) + 2 * bytes_of(written):  # in place: read as well
+            raise Case(f"{step['kernel']} of {step['operands']}: {step['bytes']} bytes")
+    # Products of whole operands, of which nothing is picked.
+    for step in steps:
+        if step["kernel"] == "matmul":
+            expect(f"bytes of {step['operands']}", step["bytes"], bytes_of(step["operands"]))
+
+
 COMMANDS = {
     "none": (),
     "flags": ("--lr", "1e-3", "--world-size", 2, "--zero-stage", 3, "--precision", "bf16", "--offload-optimizer", "host", "--no-decay", "*bias*",
@@ -227,5 +260,5 @@ def refused():
 # On streams it is events of the device that say when.
 suite.run([(f"page {name}", lambda name=name: page(name)) for name in PLANS] +
           [(f"trace {name} on {device}", lambda of=(name, device): trace(*of)) for name, device in suite.draw(itertools.product(PLANS, ("cpu", "fake")), 5)] +
-          [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused), ("recorded", recorded), ("told", told)])
+          [(f"command {name}", lambda name=name: command(name)) for name in COMMANDS] + [("no such folder", refused), ("recorded", recorded), ("moved", moved), ("told", told)])
 suite.finish()

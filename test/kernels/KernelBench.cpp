@@ -209,7 +209,7 @@ std::vector<Case> cases() {
        "linear_cross_entropy_grad",
        {scalar, x, i64({tokens}), f32({vocabulary, width})},
        {scalar, x, f32({vocabulary, width})},
-       {{"trans_weight", kOne}, {"chunk", int64_t{256}}},
+       {{"trans_weight", kOne}, {"chunk", int64_t{512}}},
        3.0 * 2 * 1024 * 50257 * 768},
       {"gelu", "gelu", {up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_grad", "gelu_grad", {up, up}, {up}, {{"tanh", kOne}}, 0},

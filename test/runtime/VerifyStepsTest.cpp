@@ -40,6 +40,7 @@ const Negative kStepsNegatives[] = {
     {"step_c5_negative", [](Plan &p) { micro(p, 0)->set_seconds(-1); }},
     {"step_c5_nan", [](Plan &p) { micro(p, 0)->set_seconds(std::nan("")); }},
     {"step_c5_flops", [](Plan &p) { micro(p, 0)->set_flops(-1); }},
+    {"step_c5_bytes", [](Plan &p) { micro(p, 0)->set_bytes(kHuge); }},
     {"step_c4_operands",
      [](Plan &p) {
        for (int i = 0; i < 5000; ++i)

@@ -8,12 +8,31 @@ STEPS = {"g5m": (5, 30), "g124m": (1, 5)}  # warm-up steps, timed steps
 
 
 def data(V, B, T, rank=0, world=1):
-    """The rank's rows of one fixed global batch [world*B, T]: the same for every peer."""
+    """The rank's rows of one fixed global batch [world*B, T]: the same for every peer. GPT_DATA: a safetensors file of `input_ids` and `labels`."""
     import torch
 
+    if os.environ.get("GPT_DATA"):
+        i, t = (tensor[: world * B] for tensor in read_inputs(os.environ["GPT_DATA"]))
+        return i[rank * B : (rank + 1) * B].contiguous(), t[rank * B : (rank + 1) * B].contiguous()
     g = torch.Generator().manual_seed(1234)
     i, t = (torch.randint(0, V, (world * B, T), generator=g) for _ in range(2))
     return i[rank * B : (rank + 1) * B].contiguous(), t[rank * B : (rank + 1) * B].contiguous()
+
+
+def read_inputs(path):
+    import torch
+
+    with open(path, "rb") as f:
+        content = f.read()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:begin])
+
+    def tensor(name):
+        first, end = header[name]["data_offsets"]
+        flat = torch.frombuffer(bytearray(content[begin + first : begin + end]), dtype=torch.int64)
+        return flat.view(header[name]["shape"])
+
+    return tensor("input_ids"), tensor("labels")
 
 
 def status(key):

@@ -65,8 +65,7 @@ def run(r, W, name, stage, off, B, dt, nvme):
     base = common.status("VmRSS")
     L, d, h, V, T = common.MODELS[name]
     c = config(stage, off, B, dt, nvme, -(-V * d // W // 4096) * 4096 + 4096)
-    torch.manual_seed(0)
-    m = gpt.GPT(L, d, h, V, T)
+    m = gpt.made(name)
     e, opt, _, _ = deepspeed.initialize(model=m, model_parameters=m.parameters(), config=c)
     i, t = common.data(V, B, T, r, W)
 
@@ -81,7 +80,7 @@ def run(r, W, name, stage, off, B, dt, nvme):
     if os.environ.get("LOSSES") and r == 0:
         print([round(x, 5) for x in losses[:8]], flush=True)
     o = [None] * W
-    torch.distributed.all_gather_object(o, (max(start, peak), peak, losses[-1]))
+    torch.distributed.all_gather_object(o, (max(start, peak), peak, losses))
     if r == 0:
         s = common.summary(ts, W * B * T)
         inner = getattr(opt, "optimizer", opt)
@@ -99,7 +98,8 @@ def run(r, W, name, stage, off, B, dt, nvme):
             rss_base=base,
             hwm=[x[0] for x in o],
             hwm_steps=[x[1] for x in o],
-            loss=round(sum(x[2] for x in o) / W, 5),
+            loss=round(sum(x[2][-1] for x in o) / W, 5),
+            losses=[round(sum(each) / W, 6) for each in zip(*(x[2] for x in o))],
         )
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

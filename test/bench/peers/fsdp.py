@@ -13,8 +13,7 @@ def run(r, W, name, mode, B):
     dist.init_process_group("gloo", rank=r, world_size=W)
     base = common.status("VmRSS")
     L, d, h, V, T = common.MODELS[name]
-    torch.manual_seed(0)
-    m = gpt.GPT(L, d, h, V, T)
+    m = gpt.made(name)
     if mode == "fsdp2":
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.device_mesh import init_device_mesh
@@ -40,7 +39,7 @@ def run(r, W, name, mode, B):
     if os.environ.get("LOSSES") and r == 0:
         print([round(x, 5) for x in losses[:8]], flush=True)
     o = [None] * W
-    dist.all_gather_object(o, (max(start, peak), peak, losses[-1]))
+    dist.all_gather_object(o, (max(start, peak), peak, losses))
     if r == 0:
         s = common.summary(ts, W * B * T)
         common.emit(
@@ -56,7 +55,8 @@ def run(r, W, name, mode, B):
             rss_base=base,
             hwm=[x[0] for x in o],
             hwm_steps=[x[1] for x in o],
-            loss=round(sum(x[2] for x in o) / W, 5)
+            loss=round(sum(x[2][-1] for x in o) / W, 5),
+            losses=[round(sum(each) / W, 6) for each in zip(*(x[2] for x in o))],
         )
     dist.destroy_process_group()
 

@@ -1,6 +1,8 @@
-"""GPT-2 style model; one process: gpt.py MODEL eager|compile THREADS BATCH [fp32|amp]"""
+"""GPT-2 style model; one process: gpt.py MODEL eager|compile THREADS BATCH [fp32|amp|bf16]
+amp: autocast; bf16: parameters, gradients and moments in bf16, without a master.
+GPT_WEIGHTS names an ONNX file whose weights it begins with, made by test/support/make_gpt.py (needs onnx)."""
 
-import sys, time
+import os, sys, time
 import torch, torch.nn as nn, torch.nn.functional as F
 
 
@@ -46,6 +48,25 @@ class GPT(nn.Module):
         return F.cross_entropy(lg.float().view(-1, lg.shape[-1]), t.view(-1))
 
 
+def made(name):
+    """The model `name` of common.MODELS, seeded, or with the weights of GPT_WEIGHTS, whose order is that of the parameters."""
+    import common
+
+    torch.manual_seed(0)
+    m = GPT(*common.MODELS[name])
+    if os.environ.get("GPT_WEIGHTS"):
+        import onnx
+        from onnx import numpy_helper
+
+        weights = onnx.load(os.environ["GPT_WEIGHTS"]).graph.initializer
+        parameters = list(m.parameters())
+        assert [tuple(w.dims) for w in weights] == [tuple(p.shape) for p in parameters]
+        with torch.no_grad():
+            for p, w in zip(parameters, weights):
+                p.copy_(torch.from_numpy(numpy_helper.to_array(w).copy()))
+    return m
+
+
 def flops(L, d, V, B, T):
     """Multiply-adds of a training step, times two (causal attention counted whole)."""
     return 6 * (L * 12 * d * d + V * d) * B * T + 12 * L * d * T * T * B
@@ -59,16 +80,20 @@ if __name__ == "__main__":
     torch.set_num_threads(threads)
     base = common.status("VmRSS")
     L, d, h, V, T = common.MODELS[name]
-    torch.manual_seed(0)
-    m = GPT(L, d, h, V, T)
+    m = made(name)
+    if dt == "bf16":
+        m = m.to(torch.bfloat16)
     opt = torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True)
     i, t = common.data(V, B, T)
     f = torch.compile(m) if mode == "compile" else m
     adam = []
 
-    def step():
+    def forward():
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dt == "amp"):
-            loss = f(i, t)
+            return f(i, t)
+
+    def step():
+        loss = forward()
         loss.backward()
         a = time.perf_counter()
         opt.step()
@@ -77,7 +102,7 @@ if __name__ == "__main__":
         return loss.item()
 
     a = time.perf_counter()
-    f(i, t)
+    forward()
     first = time.perf_counter() - a
     warm, n = common.STEPS[name]
     ts, losses, start, peak = common.timed_loop(step, warm, n)
@@ -97,5 +122,6 @@ if __name__ == "__main__":
         rss_base=base,
         hwm=[max(start, peak)],
         hwm_steps=[peak],
-        loss=round(losses[-1], 5)
+        loss=round(losses[-1], 5),
+        losses=[round(x, 6) for x in losses],
     )

@@ -1,4 +1,4 @@
-"""Ten models of transformers at real sizes, for ../models.py: exported for this project, and trained by torch.
+"""Nine models of transformers at real sizes, for ../models.py: exported for this project, and trained by torch.
 models.py export MODEL FOLDER                writes FOLDER/model.onnx and FOLDER/batch.safetensors; needs this project's python/ and programs
 models.py train MODEL fp32|bf16 PEER THREADS answers each "STEPS" on stdin with {"seconds": [...], "losses": [...]}, a number per step, and
                                              goes on from there; PEER: eager compile eager-channels-last compile-channels-last

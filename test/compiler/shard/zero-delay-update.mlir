@@ -68,18 +68,18 @@ graph.program @micro phase = micro inputs = ["x", "y"] {
 // CHECK: graph.return
 // Steps that publish are marked as such, gathers too.
 // PLAN-LABEL: plan.section update
-// PLAN-DAG: plan.step "cast" queue = host_compute {{.*}} {publishes
-// PLAN-DAG: plan.step "h2d" queue = h2d {{.*}} {publishes
-// PLAN-DAG: plan.step "h2d" queue = h2d {{.*}} {publishes
-// PLAN-DAG: plan.step "all_gather" queue = comm {{.*}} {publishes
-// PLAN-DAG: plan.step "all_gather" queue = comm {{.*}} {publishes
-// PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
-// PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {seconds
+// PLAN-DAG: plan.step "cast" queue = host_compute {{.*}}publishes
+// PLAN-DAG: plan.step "h2d" queue = h2d {{.*}}publishes
+// PLAN-DAG: plan.step "h2d" queue = h2d {{.*}}publishes
+// PLAN-DAG: plan.step "all_gather" queue = comm {{.*}}publishes
+// PLAN-DAG: plan.step "all_gather" queue = comm {{.*}}publishes
+// PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {bytes = {{[0-9]+}} : i64, seconds
+// PLAN-DAG: plan.step "sgd" queue = host_compute {{.*}} {bytes = {{[0-9]+}} : i64, seconds
 // A queue publishes before it does anything else.
 // FIRST-LABEL: plan.section update
-// FIRST: plan.step "nvme_read" {{.*}} {publishes
+// FIRST: plan.step "nvme_read" {{.*}}publishes
 // FIRST-NOT: plan.step "nvme_read" {{.*}} {seconds
-// FIRST: plan.step "nvme_read" {{.*}} {publishes
+// FIRST: plan.step "nvme_read" {{.*}}publishes
 // FIRST: plan.step "nvme_read" {{.*}} {seconds
 graph.program @update phase = update inputs = [] {
   %ga = zero.storage @exact of gradients : !zero.buffer<64 x f32, device>
