@@ -5,6 +5,7 @@ rounds, and `foreign_cores`, the CPU other processes took meanwhile (above 0.1: 
 all timed steps of all rounds; peers and this project alternate, in reversed order every second round.
 """
 import argparse
+import functools
 import glob
 import json
 import os
@@ -79,6 +80,15 @@ def execute(command, env=None):
     return p.stdout, round(max(0.0, (busy() - before - own) / (time.time() - at)), 3)
 
 
+@functools.lru_cache(maxsize=None)
+def python_with(*modules):
+    """The first of the peers' pythons that has all of these; None where none has."""
+    for python in (TORCH, *PYTHONS):
+        if python and os.path.exists(python) and subprocess.run([python, "-c", "import " + ", ".join(modules)], capture_output=True,
+                                                                env=dict(os.environ, DS_ACCELERATOR="cpu")).returncode == 0:
+            return python
+
+
 def tool(name, *arguments, **env):
     return execute([os.path.join(BIN, name), *map(str, arguments)], env)
 
@@ -123,13 +133,15 @@ def steps(path, preset, ranks, threads, count=WARM_UP + TIMED, mpi=False):
     return [r["step_seconds"] for r in rows[WARM_UP:]], [r["loss"] for r in rows], foreign
 
 
-def peer(preset, script, *arguments, threads=1):
+def peer(preset, script, *arguments, threads=1, python=None):
     """One of the peers' scripts, with the weights and the data of our plan of the preset -> function giving (seconds, losses, foreign cores)."""
+    python = python or TORCH
+
     def run():
         start = os.path.join(folder, preset)
-        out, foreign = execute([TORCH, os.path.join(PEERS, script), *map(str, arguments)],
-                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(threads), "GPT_WEIGHTS": start + ".onnx",
-                                "GPT_DATA": start + ".safetensors"})
+        out, foreign = execute([python, os.path.join(PEERS, script), *map(str, arguments)],
+                               {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": str(threads), "DS_ACCELERATOR": "cpu", "GPT_WEIGHTS": start + ".onnx",
+                                "GPT_DATA": start + ".safetensors", "PATH": os.path.dirname(python) + ":" + os.environ["PATH"]})
         row = json.loads([line for line in out.splitlines() if line.startswith("{")][-1])
         return [row["step_ms"] / 1e3], row["losses"], foreign
     return run
@@ -220,11 +232,15 @@ def c2():
     contenders, losses = {"zero-3": two_ranks(3)}, {}
     if TORCH:
         contenders.update({n: peer("g124m-b2", "fsdp.py", "g124m", n, 2, 2) for n in ("ddp", "fsdp2")})
+    if deepspeed := python_with("torch", "deepspeed"):
+        contenders["deepspeed-zero-3"] = peer("g124m-b2", "dszero.py", "g124m", 3, "none", 2, 2, python=deepspeed)
+    else:
+        print("bench: no python with DeepSpeed (peers/setup.sh makes one): its ZeRO-3 is not measured", file=sys.stderr)
     race = compete(contenders, losses=losses)
     difference = same_losses(losses, "zero-3", models.SAME_LOSS["fp32"])
     value, foreign = race.pop("zero-3")
     emit("C2", round(value, 4), "s", matrix_floor("fp32"), None, peers={n: round(v[0], 4) for n, v in race.items()},
-         ratios={n: round(value / v[0], 3) for n, v in race.items()}, musts={"ddp": 0.8, "fsdp2": 0.55},
+         ratios={n: round(value / v[0], 3) for n, v in race.items()}, musts={"ddp": 0.8, "fsdp2": 0.55, "deepspeed-zero-3": 0.45},
          loss_difference=difference, foreign_cores=foreign)
 
 
@@ -254,7 +270,9 @@ def mpi():
 
 
 def collectives():
-    """Inproc and MPI beside what the same ranks copy in memory at the same time (C7: at most 1.5 times as long)."""
+    """Inproc and MPI beside what the same ranks copy in memory at the same time (C7: at most 1.5 times as long), and beside
+    gloo (at least 10 times as fast)."""
+    slower = gloo()
     program = os.path.join(BIN, "bench_collectives")
     for how, command in (("inproc", [program, "2"]), ("mpi", [*MPIRUN, "2", program])):
         out, foreign = execute(command, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
@@ -263,8 +281,26 @@ def collectives():
         for r in rows:
             if r["collective"] != "copy":
                 limit, value = copies[r["bytes"]], r["gb_per_second"]
-                emit(f"{r['collective']} {how} {r['bytes'] >> 20} MB", value, "GB/s", limit, round(limit / value, 3),
-                     ranks=r["ranks"], foreign_cores=foreign)
+                name = f"{r['collective']} {how} {r['bytes'] >> 20} MB"
+                emit(name, value, "GB/s", limit, round(limit / value, 3), ranks=r["ranks"], foreign_cores=foreign)
+                if how == "inproc" and (r["collective"], r["bytes"] >> 20) in slower:
+                    other, others = slower[r["collective"], r["bytes"] >> 20]
+                    emit(name + " over gloo's", round(value / other, 2), "x", 10, round(value / other / 10, 3), ranks=r["ranks"],
+                         peers={"gloo": round(other, 3)}, foreign_cores=max(foreign, others))
+
+
+def gloo():
+    """(collective, MB) -> (GB/s of the whole buffer, foreign cores), of two processes."""
+    if not TORCH:
+        return {}
+    out, foreign = execute([TORCH, os.path.join(PEERS, "col.py"), "2", "1", "16", "64"], {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": "1"})
+    names = {"allgather": "all_gather", "reduce_scatter": "reduce_scatter"}
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    for row in rows:
+        if "failed" in row:
+            print(f"bench: gloo's {row['op']} of {row['MB']} MB is not measured: {row['failed']}", file=sys.stderr)
+    return {(names[row["op"]], row["MB"]): (row["MB"] * 2**20 / row["median_ms"] / 1e6, foreign)
+            for row in rows if row["op"] in names and "failed" not in row}
 
 
 def c4():

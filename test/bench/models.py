@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 
@@ -40,10 +39,7 @@ def must(model, precision):
 
 def python_of(bench):
     """The first python that has transformers; None where none has."""
-    for python in (bench.TORCH, *bench.PYTHONS):
-        if python and os.path.exists(python) and subprocess.run([python, "-c", "import torch, transformers, onnx"],
-                                                                capture_output=True).returncode == 0:
-            return python
+    return bench.python_with("torch", "transformers", "onnx")
 
 
 def environment(bench, cache):

@@ -1,7 +1,6 @@
 """The optimizer phase (C6) beside what memory allows and beside DeepSpeed's. Takes bench.py's module."""
 import os
 import statistics
-import subprocess
 import sys
 import time
 
@@ -15,13 +14,11 @@ KERNELS = {"adamw fp32": 28, "adamw bf16": 28, "adamw fp32 copy": 32, "norm fp32
 PHASES = {"fp32": 8 + 28 + 8, "bf16": 4 + 28 + 4}
 
 
-def have_deepspeed(bench):
-    where = bench.TORCH or "ZC_TORCH_PYTHON is not set, and no python of the peers' set-up is there"
-    if bench.TORCH and subprocess.run([bench.TORCH, "-c", "import torch, deepspeed"], env=dict(os.environ, DS_ACCELERATOR="cpu"),
-                                      capture_output=True).returncode == 0:
-        return True
-    print(f"bench: DeepSpeed is not installed ({where}): its optimizer is not measured", file=sys.stderr)
-    return False
+def python_of_deepspeed(bench):
+    python = bench.python_with("torch", "deepspeed")
+    if not python:
+        print("bench: no python with DeepSpeed (peers/setup.sh makes one): its optimizer is not measured", file=sys.stderr)
+    return python
 
 
 def own_phases(bench, threads):
@@ -59,12 +56,12 @@ def adam(bench):
     its. All on as many parameters and threads, one after the other in each round."""
     global folder
     folder = bench.folder
-    deepspeed = have_deepspeed(bench)
+    deepspeed = python_of_deepspeed(bench)
     for threads in sorted({1, min(2, len(os.sched_getaffinity(0)))}):
         with Partner(folder, os.path.join(bench.BIN, "bench_adam"), str(threads), str(ELEMENTS)) as ours:
             partners, races = [ours], {name: (ours.seconds, name) for name in ("stream", *KERNELS)}
             if deepspeed:
-                theirs = Partner(folder, bench.TORCH, os.path.join(bench.ROOT, "test/bench/peer_adam.py"), str(threads), str(ELEMENTS))
+                theirs = Partner(folder, deepspeed, os.path.join(bench.ROOT, "test/bench/peer_adam.py"), str(threads), str(ELEMENTS))
                 partners.append(theirs)
                 races.update({"peer " + name: (theirs.seconds, name) for name in ("deepspeed", "torch", *(f"phase {p}" for p in PHASES))})
             races.update({f"phase {p}": (run, None) for p, run in own_phases(bench, threads).items()})
