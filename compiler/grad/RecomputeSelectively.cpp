@@ -84,9 +84,11 @@ private:
                      }) > before;
   }
 
+  /// Operands count whole, also where little is picked of them: a slice that is made again would be copied, where that
+  /// of what is kept becomes a view (fold-views).
   static double costOf(Operation *op) {
     auto kernel = dyn_cast<graph::KernelOp>(op);
-    return kernel ? std::max(kernel.getFlops(), kFlopsPerByteMoved * kernel.getBytes()) : 0;
+    return kernel ? std::max(kernel.getFlops(), kFlopsPerByteMoved * graph::defaultBytes(op)) : 0;
   }
 
   void findRoots() {

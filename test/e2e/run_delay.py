@@ -108,7 +108,7 @@ def traffic(stage, optimizer, param, after):
         raise Case(f"{report['traffic']} is not a share of {share} each way")
 
 
-STEP = re.compile(r'plan\.step "(\w+)" queue = (\w+) .* waits = \[(.*?)\](?: \{(publishes)?)?')
+STEP = re.compile(r'plan\.step "(\w+)" queue = (\w+) .* waits = \[(.*?)\](?: \{(?:bytes = \d+ : i64, )?(publishes)?)?')
 WAIT = re.compile(r"#plan\.wait<(\w+) (\w+) (\d+) ago (\d+)>")
 
 
