@@ -20,6 +20,9 @@ template <typename T>
 void columns(const T *x, T *y, int64_t groups, int64_t apart, int64_t rows, int64_t n, int64_t begin, int64_t end,
              float scale) {
   constexpr int64_t kBlock = 64, kWidth = 256;
+  // Pieces of rows are too short, and too far apart, for a CPU to see which come next.
+  constexpr int64_t kAhead = 8, kLine = 64 / static_cast<int64_t>(sizeof(T)), kLarge = 1 << 20; // rows; elements; bytes
+  const bool asks = groups * rows * n * static_cast<int64_t>(sizeof(T)) > kLarge;
   HWY_ALIGN float block[kWidth], total[kWidth];
   for (int64_t j0 = begin; j0 < end; j0 += kWidth) {
     const int64_t width = std::min(kWidth, end - j0);
@@ -27,10 +30,13 @@ void columns(const T *x, T *y, int64_t groups, int64_t apart, int64_t rows, int6
     for (int64_t g = 0; g < groups; ++g)
       for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
         std::fill(block, block + width, 0.0f);
-        for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+        for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r) {
+          for (int64_t j = 0; asks && j < width; j += kLine)
+            __builtin_prefetch(x + g * apart + (r + kAhead) * n + j0 + j);
           forVectors(0, width, [&](int64_t j, size_t c) HWY_ATTR {
             storePart(hn::Add(loadPart(block + j, c), loadPart(x + g * apart + r * n + j0 + j, c)), block + j, c);
           });
+        }
         forVectors(0, width, [&](int64_t j, size_t c) HWY_ATTR {
           storePart(hn::Add(loadPart(total + j, c), loadPart(block + j, c)), total + j, c);
         });
