@@ -30,7 +30,9 @@ def inside(value):
 def emptied(function):
     """It, closing over nothing yet."""
     made = types.FunctionType(function.__code__, function.__globals__, function.__name__, closure=tuple(types.CellType() for _ in function.__closure__ or ()))
-    functools.update_wrapper(made, function, updated=())
+    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
+        setattr(made, name, getattr(function, name))
+    made.__dict__.update(function.__dict__)
     return made
 
 
