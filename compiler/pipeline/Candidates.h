@@ -39,8 +39,8 @@ std::string flagOf(const Choice &choice);
 /// Bytes of buckets below the usual size, each of which is tried where the one given is larger.
 inline constexpr int64_t kSmallerBuckets[] = {1024 << 10, 128 << 10, 16 << 10};
 
-/// Operations that all plans of a search have together, the model's or the plan's, whichever are more: about ten seconds for who waits to read what would fit, a
-/// minute for who asked for the fastest plan.
+/// Operations that all plans of a search have together, the model's or the plan's, whichever are more: about ten
+/// seconds for who waits to read what would fit, a minute for who asked for the fastest plan.
 inline constexpr size_t kFitPatience = 400000, kAutoPatience = 2000000;
 
 } // namespace zc
