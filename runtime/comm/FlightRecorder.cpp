@@ -2,6 +2,7 @@
 
 #include "base/Clock.h"
 #include "base/Descriptor.h"
+#include "base/JsonText.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -112,17 +113,6 @@ static std::string seconds(int64_t ns) {
   return text;
 }
 
-/// Of a plan's names; whatever stands in them.
-static std::string quoted(const std::string &text) {
-  std::string json = "\"";
-  for (char c : escapeName(text)) {
-    if (c == '"' || c == '\\')
-      json += '\\';
-    json += c;
-  }
-  return json + "\"";
-}
-
 std::string FlightRecorder::toJson() {
   // Other names come from our own enumerations: nothing in them needs escaping.
   int64_t now = nanoseconds(CLOCK_REALTIME);
@@ -133,7 +123,7 @@ std::string FlightRecorder::toJson() {
             ", \"collectives\": " + std::to_string(log.begun()) +
             ", \"inside\": " + (log.isInside() ? "true" : "false") +
             ", \"waits_for_rank\": " + (log.waitsFor() < 0 ? "null" : std::to_string(log.waitsFor())) +
-            ", \"queues\": " + (log.queues().empty() ? "null" : quoted(log.queues())) + ", \"last\": [";
+            ", \"queues\": " + (log.queues().empty() ? "null" : jsonText(escapeName(log.queues()))) + ", \"last\": [";
     bool comma = false;
     for (const FlightEntry &entry : log.entries()) {
       json += std::string(comma ? "," : "") + "\n  {\"number\": " + std::to_string(entry.number) +

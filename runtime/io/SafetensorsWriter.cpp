@@ -1,6 +1,6 @@
 #include "runtime/io/Safetensors.h"
 
-#include <nlohmann/json.hpp>
+#include "base/JsonText.h"
 
 namespace zc::io {
 
@@ -36,11 +36,6 @@ static const char *formatName(DType type) {
   return "U8";
 }
 
-/// A JSON string literal; bytes that are not UTF-8 are replaced, so that the header stays valid whatever the name.
-static std::string quoted(const std::string &text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 /// The length in 8 bytes and the table.
 Result<std::string> SafetensorsWriter::headerOf(const std::vector<Tensor> &tensors,
                                                 const std::map<std::string, std::string> &metadata,
@@ -49,12 +44,12 @@ Result<std::string> SafetensorsWriter::headerOf(const std::vector<Tensor> &tenso
   std::string notes;
   int64_t begin = 0;
   for (const auto &[key, value] : metadata)
-    notes += (notes.empty() ? "" : ",") + quoted(key) + ":" + quoted(value);
+    notes += (notes.empty() ? "" : ",") + jsonText(key) + ":" + jsonText(value);
   if (!metadata.empty())
     header += "\"__metadata__\":{" + notes + "}";
   std::map<std::string, bool> seen;
   for (const Tensor &tensor : tensors) {
-    std::string name = quoted(tensor.name);
+    std::string name = jsonText(tensor.name);
     if (!seen.emplace(name, true).second)
       return makeError(Code::internal, 833, "tensor \"" + tensor.name + "\" is written twice", path);
     std::string shape;
