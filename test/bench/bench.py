@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import checkpoints
+import collectives
 import models
 import optimizer
 import product
@@ -269,40 +270,6 @@ def mpi():
         report_race(f"mpi stage {stage}", race, "mpi", 1.15)
 
 
-def collectives():
-    """Inproc and MPI beside what the same ranks copy in memory at the same time (C7: at most 1.5 times as long), and beside
-    gloo (at least 10 times as fast)."""
-    slower = gloo()
-    program = os.path.join(BIN, "bench_collectives")
-    for how, command in (("inproc", [program, "2"]), ("mpi", [*MPIRUN, "2", program])):
-        out, foreign = execute(command, {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-        rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-        copies = {r["bytes"]: r["gb_per_second"] for r in rows if r["collective"] == "copy"}
-        for r in rows:
-            if r["collective"] != "copy":
-                limit, value = copies[r["bytes"]], r["gb_per_second"]
-                name = f"{r['collective']} {how} {r['bytes'] >> 20} MB"
-                emit(name, value, "GB/s", limit, round(limit / value, 3), ranks=r["ranks"], foreign_cores=foreign)
-                if how == "inproc" and (r["collective"], r["bytes"] >> 20) in slower:
-                    other, others = slower[r["collective"], r["bytes"] >> 20]
-                    emit(name + " over gloo's", round(value / other, 2), "x", 10, round(value / other / 10, 3), ranks=r["ranks"],
-                         peers={"gloo": round(other, 3)}, foreign_cores=max(foreign, others))
-
-
-def gloo():
-    """(collective, MB) -> (GB/s of the whole buffer, foreign cores), of two processes."""
-    if not TORCH:
-        return {}
-    out, foreign = execute([TORCH, os.path.join(PEERS, "col.py"), "2", "1", "16", "64"], {"PYTHONPATH": PEERS, "OMP_NUM_THREADS": "1"})
-    names = {"allgather": "all_gather", "reduce_scatter": "reduce_scatter"}
-    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    for row in rows:
-        if "failed" in row:
-            print(f"bench: gloo's {row['op']} of {row['MB']} MB is not measured: {row['failed']}", file=sys.stderr)
-    return {(names[row["op"]], row["MB"]): (row["MB"] * 2**20 / row["median_ms"] / 1e6, foreign)
-            for row in rows if row["op"] in names and "failed" not in row}
-
-
 def c4():
     """Model-state bytes against the papers' formulas: fp32 4+4+8, bf16 2+2+12 bytes a parameter, cut by stage. Two micro-steps: with one
     no gradient lasts until all are there."""
@@ -487,7 +454,7 @@ def memory():
                  round((have - small) / planned, 4), planned=planned, small=small)
 
 
-BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "host": host, "tensor-parallel": tensor_parallel, "mpi": mpi, "collectives": collectives, "C4": c4, "C12": c12,
+BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "host": host, "tensor-parallel": tensor_parallel, "mpi": mpi, "collectives": lambda: collectives.collectives(sys.modules[__name__]), "C4": c4, "C12": c12,
            "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
            "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
            "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__]),
