@@ -164,7 +164,6 @@ LogicalResult Converter::convert(Operation &op) {
 LogicalResult Converter::run(const DenseSet<StringAttr> &narrowed) {
   Block &block = program.getBlock();
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(block));
-  builder.setInsertionPointToStart(&block);
   for (BlockArgument argument : block.getArguments())
     if (getElementTypeOrSelf(argument.getType()) == wideType)
       kinds[argument] = Kind::given;

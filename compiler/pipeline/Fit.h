@@ -28,8 +28,8 @@ int64_t usualChunk(const ShardOptions &given, const ModelSize &size);
 /// What a plan takes, whatever the budgets say.
 struct Planned {
   Budgets needs; ///< bytes per rank
-  size_t operations =
-      0; ///< once it is scheduled: what goes through host buffers piece by piece is many times the model's
+  /// Once it is scheduled: what goes through host buffers piece by piece is many times the model's.
+  size_t operations = 0;
 };
 using Trial = std::function<Result<Planned>(const Strategy &)>;
 

@@ -35,13 +35,13 @@ ZC_INFER(GatherGradOp) {
   return infer.result(type);
 }
 
-double GatherOp::getBytes() { return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices()))); }
-double GatherElementsOp::getBytes() {
-  return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices())));
+/// Of what is picked by indices, which are read too.
+template <typename Op> static double bytesOfIndexed(Op op) {
+  return bytesOfPicked(op.getData(), op.getResult()) + double(bytesOf(tensorOf(op.getIndices())));
 }
-double GatherNdOp::getBytes() {
-  return bytesOfPicked(getData(), getResult()) + double(bytesOf(tensorOf(getIndices())));
-}
+double GatherOp::getBytes() { return bytesOfIndexed(*this); }
+double GatherElementsOp::getBytes() { return bytesOfIndexed(*this); }
+double GatherNdOp::getBytes() { return bytesOfIndexed(*this); }
 
 /// Of what is added onto only the rows that slices come to.
 double GatherGradOp::getBytes() {
