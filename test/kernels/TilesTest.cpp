@@ -67,8 +67,8 @@ std::vector<float> multiply(const Engine &engine, const Factors &f, bool transLe
   std::vector<float> sums(size_t(engine.rows * width), 1);
   engine.begin();
   for (int64_t i = 0; i < panels.count(); ++i)
-    engine.multiply(by, right.data() + panels[i].begin * units, height, panels[i].width, units,
-                    sums.data() + panels[i].begin, width, adds, {});
+    engine.multiply({by, right.data() + panels[i].begin * units, height, panels[i].width, units,
+                     sums.data() + panels[i].begin, width, adds});
   engine.end();
   std::vector<float> result;
   for (int64_t i = 0; i < f.rows; ++i)

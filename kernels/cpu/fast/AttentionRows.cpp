@@ -85,6 +85,12 @@ HWY_INLINE void storeRounded(V v, Bf16 *to) {
   asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v.raw));
   _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), halves);
 }
+/// Two vectors in one store: the product that reads them loads as much, which waits for stores of less.
+HWY_INLINE void storeRounded(V a, V b, Bf16 *to) {
+  __m512i both;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(a.raw), "v"(b.raw));
+  _mm512_storeu_si512(to, both);
+}
 /// Rows to `first` and `second`, if they are not null, and pairs of a column to `pairs`.
 HWY_INLINE void storePairs(V a, V b, Bf16 *first, Bf16 *second, float *pairs) {
   alignas(64) static constexpr uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
@@ -109,18 +115,42 @@ HWY_INLINE void storePairs(V a, V b, Bf16 *first, Bf16 *second, float *pairs) {
 }
 #endif
 HWY_INLINE void storeRounded(V v, float *to) { storeVector(v, to); }
+#if HWY_TARGET > HWY_AVX3
+HWY_INLINE void storeRounded(V a, V b, Bf16 *to) {
+  storeRounded(a, to);
+  storeRounded(b, to + lanes());
+}
+#endif
+HWY_INLINE void storeRounded(V a, V b, float *to) {
+  storeVector(a, to);
+  storeVector(b, to + lanes());
+}
 
 template <typename T> float exponentiateTo(T *to, const ScoreRow &row, float scale, float top, const float *factors) {
   const V factor = hn::Set(kF, scale), shift = hn::Set(kF, top);
-  const float sum = sumVectors(row.visible, [&](int64_t i, size_t c) HWY_ATTR {
-    const V e = keepFirst(expV(hn::MulSub(loadVector(row.at + i), factor, shift)), c);
-    storeRounded(factors ? keepFirst(hn::Mul(e, loadVector(factors + i)), c) : e, to + i);
-    return e;
-  });
   const auto step = static_cast<int64_t>(lanes());
-  for (int64_t i = (row.visible + step - 1) / step * step; i < row.end; i += step)
+  auto e = [&](int64_t i) HWY_ATTR { return expV(hn::MulSub(loadVector(row.at + i), factor, shift)); };
+  auto kept = [&](V x, int64_t i) HWY_ATTR { return factors ? hn::Mul(x, loadVector(factors + i)) : x; };
+  V sums[4] = {hn::Zero(kF), hn::Zero(kF), hn::Zero(kF), hn::Zero(kF)};
+  int64_t i = 0;
+  for (; i + 4 * step <= row.visible; i += 4 * step) {
+    const V a = e(i), b = e(i + step), c = e(i + 2 * step), d = e(i + 3 * step);
+    sums[0] = hn::Add(sums[0], a);
+    sums[1] = hn::Add(sums[1], b);
+    sums[2] = hn::Add(sums[2], c);
+    sums[3] = hn::Add(sums[3], d);
+    storeRounded(kept(a, i), kept(b, i + step), to + i);
+    storeRounded(kept(c, i + 2 * step), kept(d, i + 3 * step), to + i + 2 * step);
+  }
+  for (; i < row.visible; i += step) {
+    const M visible = lanesBelow(i, row.visible);
+    const V x = hn::IfThenElseZero(visible, e(i));
+    sums[0] = hn::Add(sums[0], x);
+    storeRounded(hn::IfThenElseZero(visible, kept(x, i)), to + i);
+  }
+  for (; i < row.end; i += step)
     storeVector(hn::Zero(kF), to + i);
-  return sum;
+  return hn::GetLane(hn::SumOfLanes(kF, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }
 
 float exponentiateRow(const ScoreRow &row, float scale, float top, const float *factors, bool isNarrow) {

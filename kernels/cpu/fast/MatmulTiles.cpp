@@ -201,8 +201,8 @@ private:
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
     if (isLast && !streams)
       prefetch(result, height, width * sizeOf(out));
-    by.multiply(rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at, to.stride,
-                b.k0 > 0, ahead);
+    by.multiply({rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at,
+                 to.stride, b.k0 > 0, ahead});
     if (isLast && out == DType::bf16)
       roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result), s.n,
                 streams);

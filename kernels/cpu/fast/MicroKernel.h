@@ -27,8 +27,14 @@ struct MicroKernel {
   void run(const LeftUnits &left, const float *b, int64_t units, float *c, int64_t stride, bool adds) const {
     if (!engine)
       return runF32(left, b, units, c, stride, adds);
-    engine->multiply({reinterpret_cast<const char *>(left.at), left.rowStride * 4, left.stepStride * 4},
-                     reinterpret_cast<const uint32_t *>(b), rows, columns, units, c, stride, adds, {});
+    engine->multiply({{reinterpret_cast<const char *>(left.at), left.rowStride * 4, left.stepStride * 4},
+                      reinterpret_cast<const uint32_t *>(b),
+                      rows,
+                      columns,
+                      units,
+                      c,
+                      stride,
+                      adds});
   }
   int64_t units(int64_t n) const { return roundUp(quotientUp(n, terms), step); }
 };

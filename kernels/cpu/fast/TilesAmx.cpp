@@ -31,20 +31,17 @@ ZC_AMX void release() {
 }
 
 /// The lines of a step, into the second cache: the first one has no room for more than the factors.
-inline void ask(Lines &lines) {
+inline void ask(const char *at, const Lines &lines) {
   for (int64_t i = 0; i < lines.count; ++i)
-    __builtin_prefetch(lines.at + i * lines.stride, 0, 2);
-  lines.at += lines.stepStride;
+    __builtin_prefetch(at + i * lines.stride, 0, 2);
 }
 
 /// Sums are in registers 0 to 3, row by row, the left factor in 4 and 5, the right one in 6 and 7. Without the second
 /// row if not tall.
-template <bool kIsTall>
-ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sums, int64_t stride, bool adds,
-                     Lines ahead) {
-  const int64_t bytes = stride * 4;
-  float *const below = sums + kHalf * stride;
-  if (adds) {
+template <bool kIsTall> ZC_AMX void multiply(const TileProduct &p) {
+  const int64_t bytes = p.stride * 4, rowStride = p.left.rowStride;
+  float *const sums = p.sums, *const below = sums + kHalf * p.stride;
+  if (p.adds) {
     _tile_loadd(0, sums, bytes);
     _tile_loadd(1, sums + kHalf, bytes);
     if constexpr (kIsTall) {
@@ -59,15 +56,18 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
       _tile_zero(3);
     }
   }
-  for (int64_t u = 0; u < units; u += kStep, left.at += left.stepStride, panel += kStep * kSide) {
+  const char *left = p.left.at, *ahead = p.ahead.at;
+  const uint32_t *panel = p.panel;
+  for (int64_t u = 0; u < p.units;
+       u += kStep, left += p.left.stepStride, panel += kStep * kSide, ahead += p.ahead.stepStride) {
     _tile_loadd(6, panel, 4 * kSide);
-    _tile_loadd(4, left.at, left.rowStride);
+    _tile_loadd(4, left, rowStride);
     _tile_loadd(7, panel + kHalf, 4 * kSide);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
-    ask(ahead);
+    ask(ahead, p.ahead);
     if constexpr (kIsTall) {
-      _tile_loadd(5, left.at + kHalf * left.rowStride, left.rowStride);
+      _tile_loadd(5, left + kHalf * rowStride, rowStride);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
@@ -80,10 +80,7 @@ ZC_AMX void multiply(Rows left, const uint32_t *panel, int64_t units, float *sum
   }
 }
 
-void multiplyTile(Rows left, const uint32_t *panel, int64_t height, int64_t, int64_t units, float *sums, int64_t stride,
-                  bool adds, Lines ahead) {
-  (height > kHalf ? multiply<true> : multiply<false>)(left, panel, units, sums, stride, adds, ahead);
-}
+void multiplyTile(const TileProduct &product) { (product.height > kHalf ? multiply<true> : multiply<false>)(product); }
 
 constexpr Engine makeEngine() {
   Engine engine{};

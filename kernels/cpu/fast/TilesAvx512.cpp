@@ -48,15 +48,14 @@ ZC_BF16 void multiply(const char *const *rows, const uint32_t *panel, int64_t un
     }
 }
 
-void multiplyTile(Rows left, const uint32_t *panel, int64_t, int64_t width, int64_t units, float *sums, int64_t stride,
-                  bool adds, Lines) {
+void multiplyTile(const TileProduct &p) {
   const char *rows[kRows];
   for (int64_t r = 0; r < kRows; ++r)
-    rows[r] = left.at + r * left.rowStride;
-  const bool isBlock = left.stepStride != 4, isNarrow = width == Panels::kNarrow;
+    rows[r] = p.left.at + r * p.left.rowStride;
+  const bool isBlock = p.left.stepStride != 4, isNarrow = p.width == Panels::kNarrow;
   auto *by = isNarrow ? (isBlock ? multiply<2, true> : multiply<2, false>)
                       : (isBlock ? multiply<3, true> : multiply<3, false>);
-  by(rows, panel, units, sums, stride, adds);
+  by(rows, p.panel, p.units, p.sums, p.stride, p.adds);
 }
 
 void nothing() {}

@@ -39,6 +39,20 @@ struct Lines {
   int64_t count = 0, stride = 0, stepStride = 0; ///< bytes
 };
 
+/// A tile of a product: sums[height][width], rows `stride` apart, = or, if `adds`, += left right. By reference: copies
+/// of it on the stack are loads wider than the stores before them, which wait for all that is under way, tiles among
+/// it.
+struct TileProduct {
+  Rows left;
+  const uint32_t *panel; ///< units of `width` columns, 48 or 32
+  int64_t height;        ///< a multiple of the engine's rowStep
+  int64_t width, units;
+  float *sums;
+  int64_t stride;
+  bool adds;
+  Lines ahead = {}; ///< engines with steps of one unit do not ask
+};
+
 struct Engine {
   const char *name;
   int64_t rows;     ///< of a tile
@@ -51,10 +65,7 @@ struct Engine {
   /// Around a thread's use of `multiply`.
   void (*begin)();
   void (*end)();
-  /// sums[height][width], rows `stride` apart, = or, if `adds`, += left right. `height`: a multiple of rowStep.
-  /// `panel`: units of `width` columns, 48 or 32. Engines with steps of one unit do not ask ahead.
-  void (*multiply)(Rows left, const uint32_t *panel, int64_t height, int64_t width, int64_t units, float *sums,
-                   int64_t stride, bool adds, Lines ahead);
+  void (*multiply)(const TileProduct &product);
   /// Rearranges rows of a left factor, whose rows in memory are terms; where they are then in a block.
   void (*packLeft)(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
   int64_t packedRowStride, packedStepStride;
