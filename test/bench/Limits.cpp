@@ -2,8 +2,8 @@
 //
 // usage: bench_limits THREADS [memory]. One JSON object per line; medians of at least five rounds. Memory: the triad a
 // = b + 3 c with streaming stores where the compiler emits them, and the in-place update b = b + 1 that an optimizer
-// is. Matrix products: the shapes of G124M (12 x 768, vocabulary 50257, 1024 rows), fp32 through OpenBLAS and oneDNN,
-// bf16 through oneDNN.
+// is. Of one thread also the triad within the second cache. Matrix products: the shapes of G124M (12 x 768, vocabulary
+// 50257, 1024 rows), fp32 through OpenBLAS and oneDNN, bf16 through oneDNN.
 //
 //===----------------------------------------------------------------------===//
 #include "test/support/Seconds.h"
@@ -43,6 +43,22 @@ std::unique_ptr<float[]> allocate(size_t count) {
   for (size_t i = 0; i < count; ++i)
     data[i] = 1e-3f * float(i % 13);
   return data;
+}
+
+/// Of one thread, on as much as 16 rows of 3,072 numbers are, as often as memory's.
+void secondCache() {
+  const size_t count = 16 * 3072, times = 512;
+  auto a = allocate(count), b = allocate(count), c = allocate(count);
+  float *pa = a.get(), *pb = b.get(), *pc = c.get();
+  double triad = median(7, [=] {
+    for (size_t t = 0; t < times; ++t) {
+#pragma omp simd
+      for (size_t i = 0; i < count; ++i)
+        pa[i] = pb[i] + 3.0f * pc[i];
+      asm volatile("" : : : "memory"); // each time again
+    }
+  });
+  print("cache_triad", 1, 12.0 * count * times / triad / 1e9, "GB/s");
 }
 
 void memory(int threads) {
@@ -114,6 +130,8 @@ int main(int argc, char **argv) {
   int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
   omp_set_num_threads(threads);
   memory(threads);
+  if (threads == 1)
+    secondCache();
   if (argc > 2 && std::strcmp(argv[2], "memory") == 0)
     return 0;
   products("fp32_openblas", threads, openBlasProduct);

@@ -18,6 +18,8 @@ import time
 
 import checkpoints
 import collectives
+import kernels
+import memory
 import models
 import optimizer
 import product
@@ -423,43 +425,13 @@ def zeropp_link(rate="400mbit"):
              foreign_cores=foreign)
 
 
-MEMORY = {"resnet-50": ("make_resnet.py", "--depth 50 --image 224 --batch 8 --rows 32", "--stages 1 --image 32 --batch 2"),
-          "bert-base": ("make_gpt.py", "--preset bert --bidirectional --rows 32", "--layers 1 --hidden 64 --heads 1 --seq 16 --vocab 100"),
-          "gpt2-124m": ("make_gpt.py", "--preset g124m --rows 16", "--layers 1 --hidden 64 --heads 1 --seq 16 --vocab 100")}
+BENCHES = {"limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "host": host, "tensor-parallel": tensor_parallel, "mpi": mpi,
+           "zeropp": zeropp, "C4": c4, "C12": c12, "C13": c13, "nvme": nvme}
+BENCHES.update((name, functools.partial(function, sys.modules[__name__])) for name, function in {
+    "kernels": kernels.kernels, "collectives": collectives.collectives, "memory": memory.memory, "adam": optimizer.adam, "tiling": tiers.tiling,
+    "overlap": tiers.overlap, "scale": scale.scale, "checkpoints": checkpoints.checkpoints, "tokens": product.tokens,
+    "validation": product.validation, "models": models.models, "products": models.products}.items())
 
-
-def memory():
-    """C5: bytes resident beyond those of a one-layer model of the kind, over the planned peaks of the ranks' arenas in memory."""
-    def resident(name, maker, flags, ranks, precision, mpi):
-        onnx, run = os.path.join(folder, name + ".onnx"), os.path.join(folder, f"{name}-{ranks}-{precision}-{mpi}")
-        if not os.path.exists(onnx):
-            execute([sys.executable, os.path.join(ROOT, "test/support", maker), onnx, "--seed", "0", *flags.split(), "--inputs",
-                     onnx[:-5] + ".safetensors"])
-        os.makedirs(run)
-        options = ["--world-size", ranks, "--precision", precision]
-        tool("zero-compile", onnx, "-o", os.path.join(run, "plan"), *options)
-        tiers = json.loads(tool("zero-compile", onnx, *options, "--dry-run", "--json")[0])["tiers"]
-        execute([*([*MPIRUN, str(ranks)] if mpi else []), sys.executable, os.path.join(ROOT, "test/support/resident.py"), run,
-                 os.path.join(BIN, "zero-run"), os.path.join(run, "plan"), "--threads", "1", "--steps", "2", "--quiet", "--data",
-                 onnx[:-5] + ".safetensors", "--out", os.path.join(run, "out"), *([] if mpi else ["-n", str(ranks)])],
-                {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-        peaks = [int(open(file).read()) for file in glob.glob(os.path.join(run, "[0-9]*"))]
-        return max(peaks), sum(t["peak_bytes"] for kind, t in tiers.items() if kind != "nvme") * (1 if mpi else ranks)
-
-    for name, (maker, flags, less) in MEMORY.items():
-        for ranks, precision, mpi in ((1, "fp32", False), (2, "fp32", False), (2, "fp32", True), (1, "bf16", False)):
-            have, planned = resident(name, maker, flags, ranks, precision, mpi)
-            small, _ = resident(name + "-small", maker, f"{flags} {less}", ranks, precision, mpi)
-            emit(f"C5 {name} {precision} x{ranks}" + (" mpi" if mpi else ""), have - small, "bytes", round(planned * 1.01) + (32 << 20),
-                 round((have - small) / planned, 4), planned=planned, small=small)
-
-
-BENCHES = {"memory": memory, "zeropp": zeropp, "limits": limits, "C1": c1, "C1b": c1b, "C2": c2, "C3": c3, "host": host, "tensor-parallel": tensor_parallel, "mpi": mpi, "collectives": lambda: collectives.collectives(sys.modules[__name__]), "C4": c4, "C12": c12,
-           "C13": c13, "adam": lambda: optimizer.adam(sys.modules[__name__]), "nvme": nvme, "tiling": lambda: tiers.tiling(sys.modules[__name__]),
-           "overlap": lambda: tiers.overlap(sys.modules[__name__]), "scale": lambda: scale.scale(sys.modules[__name__]),
-           "checkpoints": lambda: checkpoints.checkpoints(sys.modules[__name__]),
-           "tokens": lambda: product.tokens(sys.modules[__name__]), "validation": lambda: product.validation(sys.modules[__name__]),
-           "models": lambda: models.models(sys.modules[__name__]), "products": lambda: models.products(sys.modules[__name__])}
 
 
 def table():

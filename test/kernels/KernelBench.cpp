@@ -145,23 +145,28 @@ void addConvolutions(std::vector<Case> &all) {
   }
 }
 
-/// Element-wise work on so many rows: less and select, as relu's gradient; silu, mul and add of a row
-/// (kernels/FusedProgram.h). Those of 8,192 fit into no cache, of 16 into the second.
+/// A type's word in programs (kernels/FusedProgram.h), and what it is called in a label.
+struct ProgramType {
+  DType type;
+  int64_t word;
+  const char *suffix;
+};
+constexpr ProgramType kProgramTypes[] = {{DType::f32, 0, ""}, {DType::bf16, 1, "/bf16"}, {DType::f16, 2, "/f16"}};
+
+/// Element-wise work on so many rows: a residual that is scaled; less and select, as relu's gradient; silu, mul and add
+/// of a row.
 void addPrograms(std::vector<Case> &result, const std::string &label, int64_t rows) {
   const int64_t width = 3072;
+  for (const auto &[type, t, suffix] : kProgramTypes) {
+    const TensorType x{type, {rows, width}}, row{type, {width}};
+    auto add = [&, end = label + suffix](const char *name, std::vector<TensorType> inputs, Ints program) {
+      result.push_back({name + end, "fused", std::move(inputs), {x}, {{"program", std::move(program)}}, 0});
+    };
+    add("fused_mul_add", {x, x, row}, {2, 6, t, 0, 2, 4, t, 3, 1, 0, 4});
+    add("fused_relu_grad", {x, x}, {3, 1, t, 0, 11, 3, 2, 0, 3, t, 3, 1, 2, 0, 4});
+    add("fused_silu_mul_add", {x, x, row}, {3, 30, t, 0, 6, t, 3, 1, 4, t, 4, 2, 0, 5});
+  }
   const TensorType x = f32({rows, width});
-  result.push_back({"fused_relu_grad" + label,
-                    "fused",
-                    {x, x},
-                    {x},
-                    {{"program", Ints{3, 1, 0, 0, 11, 3, 2, 0, 3, 0, 3, 1, 2, 0, 4}}},
-                    0});
-  result.push_back({"fused_silu_mul_add" + label,
-                    "fused",
-                    {x, x, f32({width})},
-                    {x},
-                    {{"program", Ints{3, 30, 0, 0, 6, 0, 3, 1, 4, 0, 4, 2, 0, 5}}},
-                    0});
   result.push_back({"add" + label, "add", {x, x}, {x}, {}, 0});
 }
 
@@ -169,20 +174,28 @@ void addPrograms(std::vector<Case> &result, const std::string &label, int64_t ro
 /// the other order.
 void addRotary(std::vector<Case> &result) {
   const int64_t batch = 4, tokens = 256, heads = 12;
-  const std::map<std::string, Attribute> program = {
-      {"program", Ints{4, 6, 0, 0, 1, 6, 0, 2, 3, 6, 0, 6, 4, 4, 0, 5, 7, 0, 8}}};
-  const TensorType x = f32({batch, tokens, heads, 2, 32}), sign = f32({2, 32}), half = f32({tokens, 2, 32});
-  const StridedView seen{0, 0, {batch, heads, tokens, 2, 32}, {heads * tokens * 64, 64, heads * 64, 32, 1}};
-  StridedView other = seen;
-  other.tensor = 2;
-  other.offset = 32;
-  other.strides[3] = -32;
-  std::map<std::string, Attribute> views = program;
-  views["views"] = encode({seen, StridedView::whole(1, half.dims), other, StridedView::whole(3, sign.dims),
-                           StridedView::whole(4, half.dims), StridedView::whole(5, seen.sizes)});
-  result.push_back({"fused_rotary/heads", "fused", {x, half, x, sign, half}, {f32(seen.sizes)}, views, 0});
-  const TensorType head = f32({batch, heads, tokens, 64}), angle = f32({tokens, 64});
-  result.push_back({"fused_rotary/copies", "fused", {head, angle, head, f32({64}), angle}, {head}, program, 0});
+  for (const auto &[type, t, suffix] : kProgramTypes) {
+    const std::map<std::string, Attribute> program = {
+        {"program", Ints{4, 6, t, 0, 1, 6, t, 2, 3, 6, t, 6, 4, 4, t, 5, 7, 0, 8}}};
+    const TensorType x{type, {batch, tokens, heads, 2, 32}}, sign{type, {2, 32}}, half{type, {tokens, 2, 32}};
+    const StridedView seen{0, 0, {batch, heads, tokens, 2, 32}, {heads * tokens * 64, 64, heads * 64, 32, 1}};
+    StridedView other = seen;
+    other.tensor = 2;
+    other.offset = 32;
+    other.strides[3] = -32;
+    std::map<std::string, Attribute> views = program;
+    views["views"] = encode({seen, StridedView::whole(1, half.dims), other, StridedView::whole(3, sign.dims),
+                             StridedView::whole(4, half.dims), StridedView::whole(5, seen.sizes)});
+    const TensorType rotated{type, seen.sizes}, head{type, {batch, heads, tokens, 64}}, angle{type, {tokens, 64}};
+    result.push_back(
+        {"fused_rotary/heads" + std::string(suffix), "fused", {x, half, x, sign, half}, {rotated}, views, 0});
+    result.push_back({"fused_rotary/copies" + std::string(suffix),
+                      "fused",
+                      {head, angle, head, {type, {64}}, angle},
+                      {head},
+                      program,
+                      0});
+  }
 }
 
 std::vector<Case> cases() {
@@ -238,6 +251,7 @@ std::vector<Case> cases() {
       {"limit/copy", "copy", {f32({1 << 25})}, {f32({1 << 25})}, {}, 0},
       matmul("limit/product", {2048, 2048}, {2048, 2048}, {2048, 2048}, 2048, {}),
   };
+  // Those of 8,192 rows fit into no cache, of 16 into the second.
   for (auto [label, rows] : {std::pair{"", 1024}, {"/memory", 8192}, {"/cache", 16}})
     addPrograms(result, label, rows);
   addRotary(result);
@@ -358,7 +372,7 @@ int main(int argc, char **argv) {
   std::vector<zc::Case> all = zc::cases();
   for (size_t i = 0, n = all.size(); i < n; ++i)
     for (zc::DType half : {zc::DType::bf16, zc::DType::f16})
-      if (all[i].kernel != "fused") // whose program names its types
+      if (all[i].kernel != "fused") // of which there are such already
         all.push_back(zc::inHalf(all[i], half));
   for (const zc::Case &c : all)
     for (int threads : {1, 2})
