@@ -48,137 +48,153 @@ struct Masked {
   }
 };
 
-/// T: to what results are rounded.
-template <typename Op, typename T> void one(const float *const *from, float *y, int64_t n) {
-  const float *a = from[0];
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(rounded<T>(Op::apply(loadPart(a + i, count))), y + i, count);
-  });
+/// What a step gives, rounded to T (float: it has it already), to where Out is stored: a tile's fp32, or the result.
+template <typename T, typename Out> HWY_INLINE void put(V v, float *y, int64_t i, size_t count) {
+  auto *to = reinterpret_cast<Out *>(y) + i;
+  if constexpr (std::is_same_v<Out, float>)
+    storePart(rounded<T>(v), to, count);
+  else if constexpr (std::is_same_v<Out, T>)
+    storePart(v, to, count);
+  else
+    storePartExact(v, to, count);
 }
-template <typename Op, typename T> void two(const float *const *from, float *y, int64_t n) {
+
+template <typename Op, typename T, typename Out = float> void one(const float *const *from, float *y, int64_t n) {
+  const float *a = from[0];
+  forVectors(0, n,
+             [&](int64_t i, size_t count) HWY_ATTR { put<T, Out>(Op::apply(loadPart(a + i, count)), y, i, count); });
+}
+template <typename Op, typename T, typename Out = float> void two(const float *const *from, float *y, int64_t n) {
   const float *a = from[0], *b = from[1];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count))), y + i, count);
+    put<T, Out>(Op::apply(loadPart(a + i, count), loadPart(b + i, count)), y, i, count);
   });
 }
-template <typename Op, typename T = float> void three(const float *const *from, float *y, int64_t n) {
+template <typename Op, typename T, typename Out = float> void three(const float *const *from, float *y, int64_t n) {
   const float *a = from[0], *b = from[1], *c = from[2];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(rounded<T>(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count))), y + i,
-              count);
+    put<T, Out>(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count)), y, i, count);
   });
 }
 
-/// Second of what First gives, at its operand `Place`, and of a third.
-template <typename First, typename Second, size_t Place> struct Pair {
+/// Second of what First gives, rounded to T, at its operand `Place`, and of a third.
+template <typename First, typename Second, size_t Place, typename T> struct Pair {
   static HWY_INLINE V apply(V a, V b, V c) {
-    const V first = First::apply(a, b);
+    const V first = rounded<T>(First::apply(a, b));
     return Place == 0 ? Second::apply(first, c) : Second::apply(c, first);
   }
 };
-template <typename First, typename Second> struct PairOfOne {
-  static HWY_INLINE V apply(V a, V b) { return Second::apply(First::apply(a, b)); }
+template <typename First, typename Second, typename T> struct PairOfOne {
+  static HWY_INLINE V apply(V a, V b) { return Second::apply(rounded<T>(First::apply(a, b))); }
 };
 /// Compare(a, b) ? c : d
-template <typename Compare> void choose(const float *const *from, float *y, int64_t n) {
+template <typename Compare, typename Out> void choose(const float *const *from, float *y, int64_t n) {
   const float *a = from[0], *b = from[1], *c = from[2], *d = from[3];
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
     const M isTrue = Compare::apply(loadPart(a + i, count), loadPart(b + i, count));
-    storePart(hn::IfThenElse(isTrue, loadPart(c + i, count), loadPart(d + i, count)), y + i, count);
+    put<float, Out>(hn::IfThenElse(isTrue, loadPart(c + i, count), loadPart(d + i, count)), y, i, count);
   });
 }
 
 /// Where the second's operands are not alike; of zeros with different signs max and min give the second.
-template <typename First, typename Second> FusedStep pairAt(size_t place) {
-  return place == 0 ? three<Pair<First, Second, 0>> : three<Pair<First, Second, 1>>;
+template <typename First, typename Second, typename T, typename Out> FusedStep pairAt(size_t place) {
+  return place == 0 ? three<Pair<First, Second, 0, T>, T, Out> : three<Pair<First, Second, 1, T>, T, Out>;
 }
 
-template <typename First> FusedStep pairAfter(FusedCode second, size_t place) {
+/// Of arithmetic in T.
+template <typename First, typename T, typename Out> FusedStep pairAfter(FusedCode second, size_t place) {
   switch (second) {
   case FusedCode::add:
-    return three<Pair<First, Add, 0>>;
+    return three<Pair<First, Add, 0, T>, T, Out>;
   case FusedCode::mul:
-    return three<Pair<First, Mul, 0>>;
+    return three<Pair<First, Mul, 0, T>, T, Out>;
   case FusedCode::sub:
-    return pairAt<First, Sub>(place);
-  case FusedCode::relu:
-    return two<PairOfOne<First, Relu>, float>;
+    return pairAt<First, Sub, T, Out>(place);
+  case FusedCode::relu: // which rounds nothing
+    return two<PairOfOne<First, Relu, T>, float, Out>;
   default:
     return nullptr;
   }
 }
 
-/// Two instructions as one loop, on the first one's operands and then the second one's others, in fp32; null: none. The
-/// second reads the first at operand `place`.
-FusedStep fusedPair(FusedCode first, FusedCode second, size_t place) {
+template <typename T, typename Out> FusedStep pairWith(FusedCode first, FusedCode second, size_t place) {
   const bool chooses = second == FusedCode::select && place == 0;
   switch (first) {
   case FusedCode::add:
-    return pairAfter<Add>(second, place);
+    return pairAfter<Add, T, Out>(second, place);
   case FusedCode::sub:
-    return pairAfter<Sub>(second, place);
+    return pairAfter<Sub, T, Out>(second, place);
   case FusedCode::mul:
-    return pairAfter<Mul>(second, place);
+    return pairAfter<Mul, T, Out>(second, place);
   case FusedCode::equal:
-    return chooses ? choose<Equal> : nullptr;
+    return chooses ? choose<Equal, Out> : nullptr;
   case FusedCode::less:
-    return chooses ? choose<Less> : nullptr;
+    return chooses ? choose<Less, Out> : nullptr;
   case FusedCode::lessEqual:
-    return chooses ? choose<LessEqual> : nullptr;
+    return chooses ? choose<LessEqual, Out> : nullptr;
   case FusedCode::max:
-    return second == FusedCode::min ? pairAt<Max, Min>(place) : nullptr;
+    return second == FusedCode::min ? pairAt<Max, Min, float, Out>(place) : nullptr;
   case FusedCode::min:
-    return second == FusedCode::max ? pairAt<Min, Max>(place) : nullptr;
+    return second == FusedCode::max ? pairAt<Min, Max, float, Out>(place) : nullptr;
   default:
     return nullptr;
   }
 }
 
+FusedStep fusedPair(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect) {
+  return withFast(type, [&](auto tag) -> FusedStep {
+    using T = TypeOf<decltype(tag)>;
+    return isDirect ? pairWith<T, T>(first, second, place) : pairWith<T, float>(first, second, place);
+  });
+}
+
 /// Of numbers, rounded to T; what is one of the operands is so already.
-template <typename T> FusedStep numbersStep(FusedCode code) {
+template <typename T, typename Out> FusedStep numbersStep(FusedCode code) {
   switch (code) {
+  case FusedCode::select:
+    return three<Select, float, Out>;
   case FusedCode::cast:
-    return one<Same, T>;
+    return one<Same, T, Out>;
   case FusedCode::add:
-    return two<Add, T>;
+    return two<Add, T, Out>;
   case FusedCode::sub:
-    return two<Sub, T>;
+    return two<Sub, T, Out>;
   case FusedCode::mul:
-    return two<Mul, T>;
+    return two<Mul, T, Out>;
   case FusedCode::div:
-    return two<Div, T>;
+    return two<Div, T, Out>;
   case FusedCode::min:
-    return two<Min, float>;
+    return two<Min, float, Out>;
   case FusedCode::max:
-    return two<Max, float>;
+    return two<Max, float, Out>;
   case FusedCode::neg:
-    return one<Neg, T>;
+    return one<Neg, T, Out>;
   case FusedCode::exp:
-    return one<Exp, T>;
+    return one<Exp, T, Out>;
   case FusedCode::sqrt:
-    return one<Sqrt, T>;
+    return one<Sqrt, T, Out>;
   case FusedCode::reciprocal:
-    return one<Reciprocal, T>;
+    return one<Reciprocal, T, Out>;
   case FusedCode::tanh:
-    return one<Tanh, T>;
+    return one<Tanh, T, Out>;
   case FusedCode::sigmoid:
-    return one<Sigmoid, T>;
+    return one<Sigmoid, T, Out>;
   case FusedCode::relu:
-    return one<Relu, float>;
+    return one<Relu, float, Out>;
   case FusedCode::silu:
-    return one<Silu, T>;
+    return one<Silu, T, Out>;
   case FusedCode::gelu:
-    return one<GeluErf, T>;
+    return one<GeluErf, T, Out>;
   case FusedCode::geluTanh:
-    return one<GeluTanh, T>;
+    return one<GeluTanh, T, Out>;
   case FusedCode::geluGrad:
-    return two<GeluErfGrad, T>;
+    return two<GeluErfGrad, T, Out>;
   case FusedCode::geluTanhGrad:
-    return two<GeluTanhGrad, T>;
+    return two<GeluTanhGrad, T, Out>;
   case FusedCode::siluGrad:
-    return two<SiluGrad, T>;
+    return two<SiluGrad, T, Out>;
   case FusedCode::masked:
-    return three<Masked, T>;
+    return three<Masked, T, Out>;
   default:
     return nullptr;
   }
@@ -210,13 +226,13 @@ FusedStep boolsStep(FusedCode code) {
   }
 }
 
-/// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
-FusedStep fusedStep(FusedCode code, DType type) {
-  if (code == FusedCode::select)
-    return three<Select>;
+FusedStep fusedStep(FusedCode code, DType type, bool isDirect) {
   if (type == DType::boolean)
-    return boolsStep(code);
-  return withFast(type, [&](auto tag) { return numbersStep<TypeOf<decltype(tag)>>(code); });
+    return code == FusedCode::select ? three<Select, float> : boolsStep(code);
+  return withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    return isDirect ? numbersStep<T, T>(code) : numbersStep<T, float>(code);
+  });
 }
 
 /// Rounding alone: of what a plain function gives.
@@ -271,6 +287,7 @@ FusedLoadRuns fusedLoadRuns(DType type) {
   return withFast(type, [&](auto tag) -> FusedLoadRuns { return loadRuns<TypeOf<decltype(tag)>>; });
 }
 
+/// What is rounded to T.
 template <typename T> void storeNumbers(const float *x, void *to, int64_t n) {
   T *y = static_cast<T *>(to);
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
@@ -301,9 +318,11 @@ HWY_EXPORT(fusedLoadRuns);
 HWY_EXPORT(fusedStore);
 HWY_EXPORT(fillTile);
 
-FusedStep stepOf(FusedCode code, DType type) { return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type); }
-FusedStep pairOf(FusedCode first, FusedCode second, size_t place) {
-  return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place);
+FusedStep stepOf(FusedCode code, DType type, bool isDirect) {
+  return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type, isDirect);
+}
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect) {
+  return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place, type, isDirect);
 }
 FusedStep roundingOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedRounding)(type); }
 FusedLoad loadOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoad)(type); }

@@ -15,13 +15,16 @@ using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
 using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
 /// `runs` of these, each of `length` elements one after the other from element starts[i] on.
 using FusedLoadRuns = void (*)(const void *x, const int64_t *starts, int64_t runs, int64_t length, float *y);
+/// Of numbers that the type has.
 using FusedStore = void (*)(const float *x, void *y, int64_t n);
 
-/// The loop of an instruction whose register has type `type`; null where the plain function is all there is.
-FusedStep stepOf(FusedCode code, DType type);
-/// One loop for two instructions that round nothing, of which the second reads the first alone as its operand `place`:
-/// from[] has the first's operands, then the second's others. Null where there is none.
-FusedStep pairOf(FusedCode first, FusedCode second, size_t place);
+/// The loop of an instruction whose register has type `type`; null where the plain function is all there is. It writes
+/// a tile of fp32, or, if `isDirect`, numbers of the type itself.
+FusedStep stepOf(FusedCode code, DType type, bool isDirect = false);
+/// One loop for two instructions, of which the second reads the first alone as its operand `place`: from[] has the
+/// first's operands, then the second's others. What arithmetic gives is rounded to `type`, the second's, and the
+/// first's where that is no flag. Null where there is none.
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect);
 /// Rounding alone: of what a plain function gives.
 FusedStep roundingOf(DType type);
 FusedLoad loadOf(DType type);

@@ -22,16 +22,17 @@ FusedTiles::FusedTiles(FusedProgram given, const std::vector<StridedView> &views
 void FusedTiles::addInput(const StridedView &view, const Dims &shape) {
   const DType type = program.inputs[inputs.size()];
   Walk<2> walk(shape, {rowMajorStrides(shape), stridesAlong(view, shape)});
-  const bool isScalar = view.numElements() == 1, isInOrder = walk.runStride(1) == 1;
+  const bool isScalar = view.numElements() == 1, isInOrder = walk.runStride(1) == 1,
+             isOneRun = isInOrder && walk.numRuns() == 1;
   same.push_back(places.size());
   places.push_back({});
-  if (type == DType::f32 && !isScalar && isInOrder && walk.numRuns() == 1)
+  if (type == DType::f32 && !isScalar && isOneRun)
     places.back() = {Place::Kind::input, inputs.size()};
   else if (isInOrder && walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runLength() <= kTile)
     places.back().period = walk.runLength();
   else if (isInOrder && type == DType::f32 && walk.runLength() > kTile)
     places.back().row = walk.runLength();
-  inputs.push_back({walk, view.offset, sizeOf(type), loadOf(type), loadRunsOf(type), isScalar});
+  inputs.push_back({walk, view.offset, sizeOf(type), loadOf(type), loadRunsOf(type), isScalar, isOneRun});
 }
 
 void FusedTiles::addInstruction(const FusedInstruction &instruction) {
@@ -45,6 +46,7 @@ void FusedTiles::addInstruction(const FusedInstruction &instruction) {
             fusedPlain(instruction.code),
             roundingOf(instruction.type),
             {},
+            false,
             isCast || instruction.code == FusedCode::constant};
   for (size_t i = 0; i < fusedOperands(instruction.code); ++i)
     step.from.push_back(same[instruction.from[i]]);
@@ -61,22 +63,6 @@ void FusedTiles::readThroughRelus() {
     if (step.code == FusedCode::less && isFilledOnce(step.from[0]) && step.from[0] >= inputs.size() &&
         program.instructions[step.from[0] - inputs.size()].value == 0 && isRelu(step.from[1]))
       step.from[1] = steps[step.from[1] - inputs.size()].from[0];
-}
-
-/// Is what it gives fp32, a flag or one of its operands?
-static bool roundsNothing(const FusedInstruction &instruction) {
-  switch (instruction.code) {
-  case FusedCode::equal:
-  case FusedCode::less:
-  case FusedCode::lessEqual:
-  case FusedCode::max:
-  case FusedCode::min:
-  case FusedCode::relu:
-  case FusedCode::select:
-    return true;
-  default:
-    return instruction.type == DType::f32;
-  }
 }
 
 /// Joins steps with the only one that reads what they make, and leaves out those that nobody reads.
@@ -99,10 +85,10 @@ void FusedTiles::pairUp() {
       if (reg < inputs.size() || reads[reg] != 1 || isResult(reg))
         continue;
       Step &first = steps[reg - inputs.size()], &second = steps[j];
-      FusedStep pair = first.isNone || !roundsNothing(program.instructions[reg - inputs.size()]) ||
-                               !roundsNothing(program.instructions[j])
+      const DType firsts = program.typeOf(reg), type = program.instructions[j].type;
+      FusedStep pair = first.isNone || (firsts != type && firsts != DType::boolean)
                            ? nullptr
-                           : pairOf(first.code, second.code, place);
+                           : pairOf(first.code, second.code, place, type, second.isDirect);
       if (!pair)
         continue;
       std::vector<size_t> from = first.from;
@@ -116,7 +102,8 @@ void FusedTiles::pairUp() {
     }
 }
 
-/// A result over an input is written last, or by the last instruction.
+/// A result over an input is written last, or by the last instruction. In 16 bits it is written at once where no other
+/// instruction reads it.
 void FusedTiles::addResult(size_t index, const StridedView &view, Results over) {
   const size_t reg = program.results[index];
   const DType type = program.typeOf(reg);
@@ -124,7 +111,13 @@ void FusedTiles::addResult(size_t index, const StridedView &view, Results over) 
   std::optional<Walk<2>> walk;
   if (view.offset != 0 || !view.isContiguous())
     walk.emplace(view.sizes, std::array<Dims, 2>{rowMajorStrides(view.sizes), view.strides});
-  const bool isDirect = type == DType::f32 && !walk && (isLast || !over[index]);
+  bool isDirect = isFast(type) && !walk && (isLast || !over[index]);
+  if (isDirect && type != DType::f32) {
+    Step &step = steps[reg - inputs.size()];
+    step.isDirect = isDirect = step.vectors && !isRead(reg);
+    if (isDirect)
+      step.vectors = stepOf(step.code, type, true);
+  }
   if (isDirect)
     places[reg] = {Place::Kind::result, index};
   outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type), view.offset, walk});
@@ -146,6 +139,12 @@ FusedTiles::Uses FusedTiles::findUses() const {
   return uses;
 }
 
+bool FusedTiles::isRead(size_t reg) const {
+  return std::any_of(program.instructions.begin(), program.instructions.end(), [&](const FusedInstruction &i) {
+    const auto *end = i.from.begin() + fusedOperands(i.code);
+    return std::find(i.from.begin(), end, reg) != end;
+  });
+}
 bool FusedTiles::isResult(size_t reg) const {
   return std::find(program.results.begin(), program.results.end(), reg) != program.results.end();
 }
@@ -236,6 +235,8 @@ void FusedTiles::loadShortRuns(const Input &input, const char *x, float *y, int6
 
 /// Elements [at, at + n) of an input as fp32.
 void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
+  if (input.isInOrder)
+    return input.load(x + (input.offset + at) * input.size, 1, y, n);
   if (input.walk.runStride(1) == 1 && input.walk.runLength() >= kShortest)
     return loadShortRuns(input, x + input.offset * input.size, y, at, n);
   forPieces(input.walk, at, n, [&](int64_t first, int64_t count) {
@@ -265,7 +266,7 @@ void FusedTiles::findAhead(const Dims &shape) {
     bytes += elements * output.size;
   std::vector<size_t> streamed;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].isScalar && inputs[i].walk.numRuns() == 1 && inputs[i].walk.runStride(1) == 1) {
+    if (!inputs[i].isScalar && inputs[i].isInOrder) {
       streamed.push_back(i);
       bytes += elements * inputs[i].size;
     }
@@ -287,10 +288,11 @@ void FusedTiles::askFor(Soon &soon, int64_t parts) const {
 void FusedTiles::runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const {
   if (ahead.empty())
     return step.vectors(from, y, n);
-  const int64_t count = loops == 1 ? kTile : kAtOnce;
+  const int64_t count = loops == 1 ? kTile : kAtOnce, size = step.isDirect ? 2 : 4;
   for (int64_t done = 0; done < n; done += count) {
     askFor(soon, loops * (kTile / count));
-    step.vectors(from, y + done, std::min(count, n - done));
+    step.vectors(from, y, std::min(count, n - done));
+    y = reinterpret_cast<float *>(reinterpret_cast<char *>(y) + count * size);
     for (size_t k = 0; k < step.from.size(); ++k)
       from[k] += count;
   }
@@ -320,7 +322,7 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
     case Place::Kind::input:
       return as<float>(operands[place.index]) + inputs[reg].offset + at;
     case Place::Kind::result:
-      return as<float>(results[place.index]) + (at - begin);
+      return reinterpret_cast<float *>(as<char>(results[place.index]) + (at - begin) * outputs[place.index].size);
     case Place::Kind::tile:
       if (isWithinRow(place))
         return as<float>(operands[reg]) + inputs[reg].offset + inputs[reg].walk.startOf(at / place.row, 1) +

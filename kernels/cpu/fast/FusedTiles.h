@@ -2,10 +2,10 @@
 //
 // What the kernel `fused` runs over whole tensors, and other kernels over what they are about to read (Prologue.h):
 // each instruction is a loop of vectors over a tile of fp32 in the first cache, with the functions that the kernels of
-// single operations have; two instructions that round nothing, of which one alone reads the other, are often one loop.
-// What is fp32 and of the results' shape is read, and written, where it is. Inputs that are broadcast, or seen through
-// views, are written out tile by tile, but where a tile lies in one run of them; scalars, constants and short rows that
-// repeat once for each run. Results that are seen through views are made in tiles.
+// single operations have; two instructions, of which one alone reads the other, are often one loop. What is fp32 and of
+// the results' shape is read, and written, where it is; what is 16 bits is written there. Inputs that are broadcast, or
+// seen through views, are written out tile by tile, but where a tile lies in one run of them; scalars, constants and
+// short rows that repeat once for each run. Results that are seen through views are made in tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -46,7 +46,8 @@ public:
 private:
   /// Where a register's elements are while a tile is computed.
   struct Place {
-    enum class Kind { tile, input, result } kind = Kind::tile; ///< input, result: an fp32 tensor of the results' shape
+    /// input: an fp32 tensor of the results' shape; result: a tensor that a step writes, and others read if it is fp32
+    enum class Kind { tile, input, result } kind = Kind::tile;
     size_t index = 0;
     int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
     int64_t row = 0;    ///< of a long run in fp32: a tile that lies within one is read where the run is
@@ -58,6 +59,7 @@ private:
     FusedLoad load;
     FusedLoadRuns loadRuns;
     bool isScalar;
+    bool isInOrder; ///< one run
   };
   struct Step {
     FusedCode code;    ///< end: a pair
@@ -65,6 +67,7 @@ private:
     FusedPlain plain;
     FusedStep rounding;
     std::vector<size_t> from; ///< registers
+    bool isDirect;            ///< writes a result of 16 bits, not a tile
     bool isNone;              ///< a constant, a cast that changes no element, or part of a later step
   };
   struct Output {
@@ -96,6 +99,7 @@ private:
   void findAhead(const Dims &shape);
   Uses findUses() const;
   bool isResult(size_t reg) const;
+  bool isRead(size_t reg) const;
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;

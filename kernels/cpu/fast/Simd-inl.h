@@ -10,6 +10,7 @@
 #define ZC_SIMD_INL_H
 #endif
 
+#include "kernels/cpu/fast/RoundsToBf16.h"
 #include "kernels/formula/Elements.h"
 
 #include <cstring>
@@ -62,14 +63,27 @@ HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   auto quiet = hn::Or(bits, hn::Set(u, 0x400000));
   return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
 }
-HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
+/// The upper half of each lane.
+HWY_INLINE HWY_MAYBE_UNUSED auto upperHalves(hn::Vec<U> v) {
 #if HWY_TARGET <= HWY_AVX3 // one permutation
   const hn::Repartition<uint16_t, F> all;
-  const auto halves = hn::BitCast(all, roundedHalves(v));
+  const auto halves = hn::BitCast(all, v);
   return hn::LowerHalf(Half(), hn::ConcatOdd(all, halves, halves));
 #else
-  return hn::TruncateTo(Half(), hn::ShiftRight<16>(roundedHalves(v)));
+  return hn::TruncateTo(Half(), hn::ShiftRight<16>(v));
 #endif
+}
+HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
+#if HWY_TARGET <= HWY_AVX3
+  // The CPU's instruction takes denormal numbers for zeros, else it rounds as we do.
+  constexpr int kDenormal = 0x20;
+  if (HWY_LIKELY(roundsToBf16 && _mm512_fpclass_ps_mask(v.raw, kDenormal) == 0)) {
+    __m256i halves;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(v.raw));
+    return hn::Vec<Half>{halves};
+  }
+#endif
+  return upperHalves(roundedHalves(v));
 }
 /// What a store to T and a load leave of v.
 template <typename T> HWY_INLINE V rounded(V v) {
@@ -87,6 +101,12 @@ HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, Bf16 *p) {
 HWY_INLINE HWY_MAYBE_UNUSED void storeVector(V v, F16 *p) {
   hn::StoreU(f16Of(v), hn::Rebind<F16Element, F>(), reinterpret_cast<F16Element *>(p));
 }
+/// Of numbers that T has.
+HWY_INLINE HWY_MAYBE_UNUSED void storeExact(V v, Bf16 *p) {
+  hn::StoreU(upperHalves(hn::BitCast(U(), v)), Half(), reinterpret_cast<uint16_t *>(p));
+}
+HWY_INLINE HWY_MAYBE_UNUSED void storeExact(V v, F16 *p) { storeVector(v, p); }
+HWY_INLINE HWY_MAYBE_UNUSED void storeExact(V v, float *p) { storeVector(v, p); }
 /// Past the caches, to p aligned to 64 bytes or as many vectors further on; hwy::FlushStream() after the last.
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, float *p) { hn::Stream(v, kF, p); }
 HWY_INLINE HWY_MAYBE_UNUSED void streamVector(V v, Bf16 *p) {
@@ -144,6 +164,13 @@ template <typename T> HWY_INLINE V loadPart(const T *p, size_t count, float fill
 template <typename T> HWY_INLINE void storePart(V v, T *p, size_t count) {
   if (count == lanes())
     storeVector(v, p);
+  else
+    storeFirst(v, p, count);
+}
+
+template <typename T> HWY_INLINE void storePartExact(V v, T *p, size_t count) {
+  if (count == lanes())
+    storeExact(v, p);
   else
     storeFirst(v, p, count);
 }
