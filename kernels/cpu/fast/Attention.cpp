@@ -24,7 +24,7 @@ public:
 
   /// Of one head: query, result and lse are its own.
   void run(SourceRows query, const HeadScores &head, const HeadDropout &dropout, ResultRows result, float *lse,
-           float *tile) const {
+           RowsAhead &ahead, float *tile) const {
     for (int64_t row = 0; row < s.queries; row += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, s.queries - row);
       float *sums = tile + pieces.sums, *tops = tile + pieces.tops, *totals = tile + pieces.totals;
@@ -34,7 +34,7 @@ public:
       std::fill(totals, totals + rows, 0.0f);
       forKeyBlocks(s, by, row, [&](const Block &block) {
         if (!head.hides(block))
-          addBlock(block, head, dropout, tile);
+          addBlock(block, head, dropout, ahead, tile);
       });
       for (int64_t i = 0; i < rows; ++i) {
         result.prefetchAfter(row + i, s.queries, s.dtype, s.valueDepth);
@@ -50,9 +50,12 @@ public:
   MicroKernel by;
 
 private:
+  static constexpr int64_t kAskedFor = 3; ///< rows of the next head for each of this one: of three tensors
+
   /// Adds what a block of keys gives to the sums of its rows; as many of them at a time as the first cache has room for
   /// the scores of.
-  void addBlock(const Block &block, const HeadScores &head, const HeadDropout &dropout, float *tile) const {
+  void addBlock(const Block &block, const HeadScores &head, const HeadDropout &dropout, RowsAhead &ahead,
+                float *tile) const {
     const int64_t units = by.units(s.depth), terms = roundUp(s.keys, kTileColumns) / by.terms;
     const Right keys{tile + pieces.keyPanels + block.key * units, units * by.columns},
         values{tile + pieces.valuePanels + block.key / by.terms * by.columns, terms * by.columns};
@@ -62,8 +65,10 @@ private:
       const int64_t rows = roundUp(part.rows, by.rows);
       multiply(by, leftRows(by, tile + pieces.queries + first * pieces.depth, pieces.depth), keys,
                sumsInRows(by, scores, pieces.columns), rows, part.end(), false, part.scoreUnits(units));
-      for (int64_t i = 0; i < part.rows; ++i)
+      for (int64_t i = 0; i < part.rows; ++i) {
+        ahead.ask(kAskedFor);
         addRow(part, first + i, i, head, dropout, scores + i * pieces.columns, tile);
+      }
       multiply(by, leftRows(by, scores, pieces.columns), values,
                sumsInRows(by, tile + pieces.sums + first * pieces.valueDepth, pieces.valueDepth), rows,
                roundUp(s.valueDepth, by.columns), true, part.keyUnits());
@@ -92,6 +97,17 @@ private:
   }
 };
 
+/// What is read of a head, and of its keys where the one before has others.
+void addRows(RowsAhead &ahead, const AttentionShape &s, const AttentionTensors &tensors, void *const *operands,
+             int64_t head) {
+  const int64_t b = head / s.heads, h = head % s.heads, group = s.heads / s.keyHeads;
+  ahead.add(s, rowsFrom(s, tensors.query, operands, b, h), s.queries, s.depth);
+  if (h % group != 0)
+    return;
+  ahead.add(s, rowsFrom(s, tensors.value, operands, b, h / group), s.keys, s.valueDepth);
+  ahead.add(s, rowsFrom(s, tensors.key, operands, b, h / group), s.keys, s.depth);
+}
+
 Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
   Result<AttentionShape> read = readAttention(spec);
   ZC_RETURN_IF_ERROR(read.status());
@@ -115,9 +131,12 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
         if (std::exchange(packed, key) != key)
           forward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead),
                            rowsFrom(s, tensors.value, operands, b, keyHead), tile);
+        RowsAhead ahead;
+        if (head + 1 < end && RowsAhead::fit(s, 3))
+          addRows(ahead, s, tensors, operands, head + 1);
         forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h}, {s, numbers, b, h},
                     resultRows(s, tensors.result, operands, b, h), as<float>(operands[tensors.lse]) + head * s.queries,
-                    tile);
+                    ahead, tile);
       }
     });
   });

@@ -7,6 +7,7 @@
 #include "kernels/shapes/AttentionTensors.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -191,6 +192,39 @@ inline SourceRows rowsFrom(const AttentionShape &s, const HeadTensor &tensor, vo
 inline SourceRows rowsFrom(const AttentionShape &s, SourceRows rows, int64_t i) {
   return {offsetBy(rows.at, i * rows.stride, s.dtype), rows.stride};
 }
+
+/// Rows of the head that a thread computes next, to be asked for meanwhile, a few at a time: they are too far apart for
+/// the CPU to foresee, and what was written past the caches is in none.
+class RowsAhead {
+public:
+  /// Those that are added last are asked for first.
+  void add(const AttentionShape &s, SourceRows rows, int64_t count, int64_t width) {
+    if (const int64_t size = sizeOf(s.dtype); count > 0 && width > 0)
+      parts[used++] = {static_cast<const char *>(rows.at), rows.stride * size, count, width * size};
+  }
+  void ask(int64_t rows) {
+    for (; used > 0 && rows > 0; --rows) {
+      Part &part = parts[used - 1];
+      for (int64_t i = 0; i < part.bytes; i += 64)
+        __builtin_prefetch(part.at + i, 0, 2);
+      __builtin_prefetch(part.at + part.bytes - 1, 0, 2);
+      part.at += part.stride;
+      used -= --part.rows == 0;
+    }
+  }
+  /// Would they leave the second cache enough for what is computed? Rows of so many tensors.
+  static bool fit(const AttentionShape &s, int64_t tensors) {
+    return tensors * std::max(s.queries, s.keys) * std::max(s.depth, s.valueDepth) * sizeOf(s.dtype) <= 256 << 10;
+  }
+
+private:
+  struct Part {
+    const char *at;
+    int64_t stride, rows, bytes;
+  };
+  std::array<Part, 5> parts;
+  size_t used = 0;
+};
 
 /// Rows of a head that are written, one after the other.
 struct ResultRows {
