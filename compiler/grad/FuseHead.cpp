@@ -173,7 +173,7 @@ private:
     return std::nullopt;
   }
 
-  /// Rows times a matrix, both of which get a gradient if anything does.
+  /// Rows times a matrix, where rows get a gradient if anything does. The layer's gradients are made together.
   bool isServed(const Head &head) const {
     MatmulOp layer = head.layer;
     Type element = elementOf(layer.getLhs());
@@ -187,7 +187,18 @@ private:
     };
     if (llvm::any_of(head.between, isLost))
       return false;
-    return options.forwardOnly || (trained.contains(layer.getLhs()) && trained.contains(layer.getRhs()));
+    return options.forwardOnly ||
+           (trained.contains(layer.getLhs()) && (trained.contains(layer.getRhs()) || isFrozen(head)));
+  }
+
+  /// Is nothing of the layer trained, as where adapters are beside frozen weights (LoRA)?
+  bool isFrozen(const Head &head) const {
+    auto isTrained = [&](Value value) { return trained.contains(value); };
+    auto hasTrainedRow = [&](Operation *op) {
+      return isa<AddOp>(op) && isTrained(op->getOperand(op->getOperand(0) == logitsBefore(op) ? 1 : 0));
+    };
+    return llvm::none_of(head.layer->getOperands().drop_front(), isTrained) &&
+           llvm::none_of(head.between, hasTrainedRow);
   }
 
   /// The layer's input and its bias, or none.
@@ -266,10 +277,12 @@ private:
     spec.numInputs = types.size();
     types.push_back(loss.getLoss().getType());
     if (!options.forwardOnly)
-      llvm::append_range(types, layerTypes);
+      llvm::append_range(types, ArrayRef(layerTypes).take_front(isFrozen(head) ? 1 : layerTypes.size()));
     for (Type type : types)
       spec.operands.push_back(*toTensorType(type));
     spec.attributes["chunk"] = chunk;
+    if (!options.forwardOnly && isFrozen(head))
+      spec.attributes["frozen"] = int64_t(1);
     if (layer.getTransRhs())
       spec.attributes["trans_weight"] = int64_t(1);
     return zc::workspaceBytes(spec, options.target);

@@ -21,12 +21,19 @@ struct JoinLoss : impl::JoinLossBase<JoinLoss> {
   }
 
 private:
+  /// What both have: a gradient says besides which of its operands want one.
+  static DictionaryAttr sharedAttrs(LinearCrossEntropyGradOp gradient) {
+    NamedAttrList attributes(gradient->getAttrDictionary());
+    attributes.erase(gradient.getFrozenAttrName());
+    return attributes.getDictionary(gradient.getContext());
+  }
+
   /// The operation whose derivative it is: that of the same operands.
   static LinearCrossEntropyOp forwardOf(LinearCrossEntropyGradOp gradient) {
     for (Operation *user : gradient.getInput().getUsers())
       if (auto op = dyn_cast<LinearCrossEntropyOp>(user);
           op && llvm::equal(op->getOperands(), gradient->getOperands().drop_front()) &&
-          op->getAttrDictionary() == gradient->getAttrDictionary())
+          op->getAttrDictionary() == sharedAttrs(gradient))
         return op;
     return {};
   }

@@ -183,7 +183,7 @@ def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
     input), casts from 16 bits, a number for each class that is added (which goes to the bias) and a constant that all are multiplied by or
     divided by (so are the layer's input and its bias then, if 16 bits have it exactly). What training no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to
     512 rows, on GPUs 4096. Stays where less than 8 MiB would be saved (few rows; in 16 bits few rows beside the layer's width, as sums over
-    chunks are kept in fp32), where input or weight is not trained, and where the weight has more bytes than `largest-whole`, as
+    chunks are kept in fp32), where the layer's input, or a part of the layer, is not trained (of a layer that is frozen as a whole only the input gets a gradient), and where the weight has more bytes than `largest-whole`, as
     zero-tile-linear cuts it.
 
     ```mlir

@@ -162,13 +162,12 @@ ZC_GRADIENT(CrossEntropyOp) {
 }
 
 ZC_GRADIENT(LinearCrossEntropyOp) {
+  const bool isFrozen = llvm::none_of(wanted.drop_front(2), [](bool isWanted) { return isWanted; });
   auto grad = GradientBuilder(builder, *this)
                   .create<LinearCrossEntropyGradOp>(resultGrads[0], getInput(), getLabels(), getWeight(), getBias(),
-                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk());
+                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk(), isFrozen);
   operandGrads[0] = grad.getDInput();
-  operandGrads[2] = grad.getDWeight();
-  if (getBias())
-    operandGrads[3] = grad.getDBias();
+  llvm::copy(grad.getDLayer(), operandGrads.begin() + 2);
   return success();
 }
 

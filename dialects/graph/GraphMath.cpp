@@ -239,7 +239,10 @@ ZC_INFER(LinearCrossEntropyGradOp) {
   if (failed(checkHead(infer, adaptor)) ||
       failed(infer.hasType("linear_cross_entropy_c5", "grad", adaptor.getGrad(), loss)))
     return failure();
-  types.assign({loss, adaptor.getInput().getType(), adaptor.getWeight().getType()});
+  types.assign({loss, adaptor.getInput().getType()});
+  if (adaptor.getFrozen())
+    return success();
+  types.push_back(adaptor.getWeight().getType());
   if (Value bias = adaptor.getBias())
     types.push_back(bias.getType());
   return success();
@@ -250,7 +253,7 @@ static double headFlops(Value input, Value weight) {
   return 2 * double(shapeOf(input)[0]) * double(tensorOf(weight).getNumElements());
 }
 double LinearCrossEntropyOp::getFlops() { return headFlops(getInput(), getWeight()); }
-double LinearCrossEntropyGradOp::getFlops() { return 3 * headFlops(getInput(), getWeight()); }
+double LinearCrossEntropyGradOp::getFlops() { return (getFrozen() ? 2 : 3) * headFlops(getInput(), getWeight()); }
 
 ZC_INFER(LabelIndexOp) {
   Infer infer(location, types);

@@ -246,7 +246,8 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   let description = [{
     Makes the logits of each chunk, and of them the loss and the three gradients; `grad` has the loss's type
     (`linear_cross_entropy_c5`). There is a `d_bias` where there is a bias. In 16 bits sums over chunks are kept in fp32.
-    Created by differentiate; join-loss then takes the loss from here, so that logits are made once.
+    Of a `frozen` layer, whose weight and bias are not trained, there is `d_input` only. Created by differentiate; join-loss
+    then takes the loss from here, so that logits are made once.
 
     ```mlir
     %loss, %dx, %dw = graph.linear_cross_entropy_grad %g, %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64}
@@ -255,9 +256,8 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_IndexTensor:$labels,
       Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index,
-      UnitAttr:$sum, I64Attr:$chunk);
-  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_weight,
-      Optional<Graph_FloatTensor>:$d_bias);
+      UnitAttr:$sum, I64Attr:$chunk, UnitAttr:$frozen);
+  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Variadic<Graph_FloatTensor>:$d_layer);
 }
 
 def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_Indexing, Graph_ElementwiseKernel]> {

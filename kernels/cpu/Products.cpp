@@ -96,7 +96,9 @@ static std::vector<ProductShape> ofHead(const HeadShape &head, int threads) {
       continue;
     std::vector<KernelSpec> parts = {logitsOf(head, rows)};
     if (head.isGrad)
-      parts.insert(parts.end(), {inputGradOf(head, rows), weightGradOf(head, rows, true)});
+      parts.push_back(inputGradOf(head, rows));
+    if (head.trainsLayer())
+      parts.push_back(weightGradOf(head, rows, true));
     for (KernelSpec &part : parts) {
       part.threads = threads;
       for (const ProductShape &shape : productsOf(part))

@@ -88,10 +88,10 @@ template <typename Target> struct HeadProducts {
       return {};
     };
     ZC_RETURN_IF_ERROR(take(made.logits, shapes::logitsOf(s, rows)));
-    if (s.isGrad) {
+    if (s.isGrad)
       ZC_RETURN_IF_ERROR(take(made.inputGrad, shapes::inputGradOf(s, rows)));
+    if (s.trainsLayer())
       ZC_RETURN_IF_ERROR(take(made.weightGrad, shapes::weightGradOf(s, rows, adds)));
-    }
     return Result<HeadProducts>(std::move(made));
   }
 };
@@ -183,6 +183,8 @@ private:
       return;
     T *inputGrad = static_cast<T *>(operands[numInputs + 1]) + row * s.width;
     call(launch, *products.inputGrad, {scores, weight, inputGrad}, operands);
+    if (s.isFrozen)
+      return;
     void *weightGrad = s.widens() ? weightSums.of(operands) : operands[numInputs + 2];
     const T *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
     call(launch, *products.weightGrad, {left, right, row ? weightGrad : nullptr, weightGrad}, operands);
@@ -195,7 +197,7 @@ private:
   template <typename Launcher> void finish(void *const *operands, const Launcher &launch) const {
     if (narrow)
       call(launch, *narrow, {weightSums.of(operands), operands[numInputs + 2]}, operands);
-    if (s.isGrad && s.hasBias)
+    if (s.trainsLayer() && s.hasBias)
       overResults(launch, s.classes,
                   ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[numInputs + 3]), s.classes,
                                       s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});

@@ -11,7 +11,8 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
   s.isGrad = first == 1;
   s.tf32 = spec.tf32;
   Check check(spec);
-  s.isGrad ? check.counts(4, 5, 3, 4) : check.counts(3, 4, 1, 1);
+  s.isFrozen = spec.getInt("frozen", 0) != 0;
+  s.isGrad ? check.counts(4, 5, 2, 4) : check.counts(3, 4, 1, 1);
   s.hasBias = spec.numInputs == first + 4;
   s.transWeight = spec.getInt("trans_weight", 0) != 0;
   auto layer = [&] {
@@ -36,10 +37,11 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
            (!s.isGrad || spec.operands[0] == loss);
   };
   auto gradients = [&] {
-    size_t out = spec.numInputs;
-    return !s.isGrad ||
-           (spec.operands.size() == out + (s.hasBias ? 4 : 3) && spec.operands[out + 1] == spec.operands[1] &&
-            spec.operands[out + 2] == spec.operands[3] && (!s.hasBias || spec.operands[out + 3] == spec.operands[4]));
+    if (!s.isGrad)
+      return true;
+    const size_t out = spec.numInputs, ofLayer = s.isFrozen ? 0 : s.hasBias ? 2 : 1;
+    return spec.operands.size() == out + 2 + ofLayer && spec.operands[out + 1] == spec.operands[1] &&
+           std::equal(spec.operands.begin() + out + 2, spec.operands.end(), spec.operands.begin() + 3);
   };
   int64_t chunk = spec.getInt("chunk", 0);
   ZC_RETURN_IF_ERROR(check.that(layer, "input [N,K], a weight that multiplies, a bias [C], of one float type")
@@ -135,13 +137,15 @@ HeadPieces::HeadPieces(const HeadShape &s) {
     if (!s.isGrad)
       continue;
     needs(inputGradOf(s, rows));
+    if (s.isFrozen)
+      continue;
     needs(weightGradOf(s, rows, false));
     needs(weightGradOf(s, rows, true));
   }
   logits = Workspace::times(s.chunk, s.classes);
   lse = s.chunk;
   weightSums = s.widens() ? Workspace::times(s.classes, s.width) : 0;
-  biasSums = s.isGrad && s.hasBias ? s.classes : 0;
+  biasSums = s.trainsLayer() && s.hasBias ? s.classes : 0;
   if (s.chunk < s.rows) {
     places = labels = s.chunk;
     inputs = Workspace::times(s.chunk, s.width);

@@ -17,14 +17,17 @@ struct HeadShape {
   int64_t chunk; ///< rows at a time, of `rows`
   int64_t ignoreIndex;
   bool sum, transWeight, hasBias;
-  bool isGrad; ///< the loss with its gradients
-  bool tf32;   ///< KernelSpec's, of the products
+  bool isGrad;   ///< the loss with its gradients
+  bool isFrozen; ///< of which the layer gets none
+  bool tf32;     ///< KernelSpec's, of the products
+  /// Do weight and bias get gradients?
+  bool trainsLayer() const { return isGrad && !isFrozen; }
   /// Are sums over chunks kept beside the gradient, which has 16 bits?
-  bool widens() const { return isGrad && sizeOf(dtype) < sizeOf(DType::f32) && chunk < rows; }
+  bool widens() const { return trainsLayer() && sizeOf(dtype) < sizeOf(DType::f32) && chunk < rows; }
 };
 /// Operands: input, labels, weight, [bias], loss.
 Result<HeadShape> readHead(const KernelSpec &spec);
-/// Operands: grad, input, labels, weight, [bias], loss, d_input, d_weight, [d_bias].
+/// Operands: grad, input, labels, weight, [bias], loss, d_input, and unless `frozen` d_weight, [d_bias].
 Result<HeadShape> readHeadGrad(const KernelSpec &spec);
 
 // Kernels for `rows` rows of a chunk; operands as in the graph dialect.

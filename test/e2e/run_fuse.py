@@ -56,7 +56,8 @@ def train(name, kind, flags, world=1, device="cpu"):
     metrics = suite.train(compiled, out, "-n", world, "--device", device, "--data", suite.dir / f"{kind}.safetensors", "--steps", STEPS,
                           "--threads", 1, "--nvme-dir", suite.dir)
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
-    weights = {n: values for n, (_, _, values) in read_safetensors(out / "exported.safetensors").items()}
+    exported = read_safetensors(out / "exported.safetensors") if "bf16" not in flags else {}  # where frozen ones have 16 bits
+    weights = {n: values for n, (_, _, values) in exported.items()}
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights
 
 
@@ -65,8 +66,8 @@ def heads(compiled):
     return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_cross_entropy')
 
 
-def peak(*flags):
-    text = suite.tool("zero-compile", MODELS["untied"], "--dry-run", "--json", *flags)
+def peak(kind, *flags):
+    text = suite.tool("zero-compile", {**MODELS, **HALVES}[kind], "--dry-run", "--json", *flags)
     return json.loads(text)["tiers"]["device"]["peak_bytes"]
 
 
@@ -110,13 +111,15 @@ def where():
     expect(1, "larger-tiles", "--zero-stage", 3, "--tile-linear", "2MiB")
 
 
-def memory():
+def memory(kind, *flags):
     """Half of the logits is left: a chunk of two."""
-    saved = peak("--fuse", "off") - peak()
-    logits = BATCH * SEQ * VOCAB * 4
-    if saved < 0.45 * logits:
-        raise Case(f"{saved} bytes fewer, of {logits} of logits")
-    return saved / logits
+    def run():
+        saved = peak(kind, *flags, "--fuse", "off") - peak(kind, *flags)
+        logits = BATCH * (2 if kind in HALVES else 1) * SEQ * VOCAB * (2 if "bf16" in flags else 4)
+        if saved < 0.45 * logits:
+            raise Case(f"{saved} bytes fewer, of {logits} of logits")
+        return saved / logits
+    return " ".join(["memory", kind, *flags]), run
 
 
 def labels():
@@ -145,6 +148,8 @@ def evaluation():
 write_targets(suite.dir / "bart.safetensors")
 suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2)])
 ACCUMULATED = ("--grad-accumulation", "2")
+FROZEN = ("--frozen", "head.weight")  # as beside adapters
+suite.run([against_unfused("untied", "fp32", 1e-5, *FROZEN), against_unfused("untied long", "bf16", 2e-2, *FROZEN), bits("untied", 2, "--zero-stage", 3, group=FROZEN)])
 suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage, group in suite.draw(itertools.product(range(4), ((), ACCUMULATED)), 4)] +
           [bits("tied", 2, "--zero-stage", 3, "--offload-param", tier, "--offload-optimizer", tier) for tier in ("host", "nvme")] +
           [bits("tied", 2, "--zero-stage", 3, device="sync"), bits("tied", 2, "--zero-stage", 3, device="fake"),
@@ -155,5 +160,6 @@ CUDA = ("--target", "cuda")
 suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
           [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA)
            for stage, device in suite.draw(((3, "cpu"), (3, "fake"), (0, "fake")), 2, covering_values=False)])
-suite.run([("what is fused", where), ("memory", memory), ("labels", labels), ("evaluation", evaluation)])
+suite.run([("what is fused", where), memory("untied"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
+           ("labels", labels), ("evaluation", evaluation)])
 suite.finish()

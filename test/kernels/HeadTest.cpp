@@ -38,6 +38,26 @@ TEST(FastHead, matchesThePlainOne) {
       });
 }
 
+// A frozen layer: loss and the input's gradient have the bits that they have beside the layer's.
+TEST(FastHead, hasTheSameBitsWithoutTheLayersGradients) {
+  for (bool plain : {true, false})
+    for (int64_t chunk : {int64_t{3}, int64_t{7}})
+      forFastTypes([&](DType type) {
+        const Value x = random(type, {7, 5}, 1, -1, 1), w = random(type, {11, 5}, 2, -1, 1), b = random(type, {11}, 3);
+        Call call{"linear_cross_entropy_grad",
+                  {f32({}, {3}), x, i64({7}, {1, -100, 0, 10, 5, 5, 2}), w, b},
+                  {Value({DType::f32, {}}), Value(x.type), Value(w.type), Value(b.type)},
+                  {{"trans_weight", kOne}, {"chunk", chunk}}};
+        const std::vector<Value> all = must(run(call, plain));
+        call.outputs.erase(call.outputs.begin() + 2, call.outputs.end());
+        EXPECT_FALSE(run(call, plain).ok());
+        call.attributes["frozen"] = kOne;
+        const std::vector<Value> some = must(run(call, plain));
+        EXPECT_TRUE(some[0] == all[0]);
+        EXPECT_TRUE(some[1] == all[1]);
+      });
+}
+
 // Rows whose labels do not count are left out where they would fill chunks; which is seen by what they hold.
 TEST(FastHead, leavesOutRowsThatDoNotCount) {
   const int64_t rows = 130, width = 33, classes = 301;

@@ -68,11 +68,12 @@ struct ChunkKernels {
     };
     take(chunk.logits, logitsOf(s, rows));
     take(chunk.loss, lossOf(s, rows));
-    if (s.isGrad) {
+    if (s.isGrad)
       take(chunk.logitsGrad, logitsGradOf(s, rows));
+    if (s.isGrad)
       take(chunk.inputGrad, inputGradOf(s, rows));
+    if (s.trainsLayer())
       take(chunk.weightGrad, weightGradOf(s, rows, !first));
-    }
     ZC_RETURN_IF_ERROR(status);
     return chunk;
   }
@@ -230,6 +231,8 @@ private:
       return Status::success();
     ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
     ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, rows.inputGrad}, sums, context));
+    if (s.isFrozen)
+      return Status::success();
     void *weightGrad = s.widens() ? weightSums.of(operands) : operands[spec.numInputs + 2];
     const void *left = s.transWeight ? scores : rows.input, *right = s.transWeight ? rows.input : scores;
     ZC_RETURN_IF_ERROR(rows.isFirst ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
@@ -253,7 +256,7 @@ private:
     void *const *gradients = operands + spec.numInputs + 1;
     if (s.widens())
       narrowed(weightSums.of(operands), gradients[1], weightSums.count);
-    if (s.isGrad && s.hasBias)
+    if (s.trainsLayer() && s.hasBias)
       narrowed(biasSums.of(operands), gradients[2], s.classes);
   }
 

@@ -45,7 +45,8 @@ public:
     factor = stats.get(operands[0], 0) / count;
     void *const *gradients = operands + spec.numInputs + 1;
     inputGrad(as<T>(gradients[0]));
-    weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
+    if (s.trainsLayer())
+      weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
     return Status::success();
   }
 

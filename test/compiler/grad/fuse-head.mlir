@@ -74,9 +74,10 @@ graph.program @used phase = micro inputs = ["x", "t"] {
 
 // -----
 
-// Few rows; a frozen weight, whose gradient would be made for nothing; classes that a reshape takes apart.
+// Few rows; a frozen weight beside a trained bias, whose gradient would be made for nothing; classes that a reshape takes apart.
 graph.parameter @w : tensor<64x8192xf32> role = trainable
 graph.parameter @f : tensor<64x8192xf32> role = frozen
+graph.parameter @b : tensor<8192xf32> role = trainable
 graph.parameter @v : tensor<64xf32> role = trainable
 // CHECK-LABEL: graph.program @apart
 // CHECK-NOT: graph.linear_cross_entropy
@@ -89,7 +90,8 @@ graph.program @apart phase = micro inputs = ["x", "y", "t", "u"] {
   %yv = graph.mul %y, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
   %l1 = graph.matmul %xv, %w : (tensor<256x64xf32>, tensor<64x8192xf32>) -> tensor<256x8192xf32>
   %loss1, %e1 = graph.cross_entropy %l1, %t {ignore_index = 0 : i64} : (tensor<256x8192xf32>, tensor<256xi64>) -> (tensor<f32>, tensor<256xf32>)
-  %l2 = graph.matmul %yv, %f : (tensor<1024x64xf32>, tensor<64x8192xf32>) -> tensor<1024x8192xf32>
+  %b = graph.read @b : tensor<8192xf32>
+  %l2 = graph.matmul %yv, %f, %b : (tensor<1024x64xf32>, tensor<64x8192xf32>, tensor<8192xf32>) -> tensor<1024x8192xf32>
   %loss2, %e2 = graph.cross_entropy %l2, %u {ignore_index = 0 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
   %l3 = graph.matmul %xv, %w : (tensor<256x64xf32>, tensor<64x8192xf32>) -> tensor<256x8192xf32>
   %r3 = graph.reshape %l3 {shape = array<i64: 1024, 2048>} : (tensor<256x8192xf32>) -> tensor<1024x2048xf32>
@@ -181,4 +183,39 @@ graph.program @rounded phase = micro inputs = ["x", "t", "z", "p"] {
   %other, %g = graph.cross_entropy %n, %k {ignore_index = 0 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
   %all = graph.add %loss, %other : (tensor<f32>, tensor<f32>) -> tensor<f32>
   graph.return %all : tensor<f32>
+}
+
+// -----
+
+// A frozen layer, as where adapters are trained: without sums of the weight's gradient 16 bits are worth it with fewer rows.
+graph.parameter @f : tensor<16384x512xbf16> role = frozen
+graph.parameter @v : tensor<512xbf16> role = trainable
+// CHECK-LABEL: graph.program @frozen
+// FORWARD-LABEL: graph.program @frozen
+graph.program @frozen phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<1024x512xbf16>, %t: tensor<1024xi64>):
+  %v = graph.read @v : tensor<512xbf16>
+  %f = graph.read @f : tensor<16384x512xbf16>
+  %y = graph.mul %x, %v : (tensor<1024x512xbf16>, tensor<512xbf16>) -> tensor<1024x512xbf16>
+  // CHECK-NOT: graph.matmul
+  // CHECK: graph.linear_cross_entropy %{{.*}} {chunk = 512 : i64, ignore_index = -100 : i64, trans_weight}
+  // FORWARD: graph.linear_cross_entropy
+  %l = graph.matmul %y, %f {trans_rhs} : (tensor<1024x512xbf16>, tensor<16384x512xbf16>) -> tensor<1024x16384xbf16>
+  %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<1024x16384xbf16>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// The same, trained: fp32 beside the weight's gradient has as many bytes as the logits.
+graph.parameter @w : tensor<16384x512xbf16> role = trainable
+// CHECK-LABEL: graph.program @trained
+// CHECK-NOT: graph.linear_cross_entropy
+graph.program @trained phase = micro inputs = ["i", "t"] {
+^bb0(%i: tensor<1024xi64>, %t: tensor<1024xi64>):
+  %w = graph.read @w : tensor<16384x512xbf16>
+  %x = graph.gather %w, %i {axis = 0 : i64} : (tensor<16384x512xbf16>, tensor<1024xi64>) -> tensor<1024x512xbf16>
+  %l = graph.matmul %x, %w {trans_rhs} : (tensor<1024x512xbf16>, tensor<16384x512xbf16>) -> tensor<1024x16384xbf16>
+  %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<1024x16384xbf16>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  graph.return %loss : tensor<f32>
 }
