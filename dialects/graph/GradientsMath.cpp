@@ -165,7 +165,8 @@ ZC_GRADIENT(LinearCrossEntropyOp) {
   const bool isFrozen = llvm::none_of(wanted.drop_front(2), [](bool isWanted) { return isWanted; });
   auto grad = GradientBuilder(builder, *this)
                   .create<LinearCrossEntropyGradOp>(resultGrads[0], getInput(), getLabels(), getWeight(), getBias(),
-                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk(), isFrozen);
+                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk(),
+                                                    getCapAttr(), isFrozen);
   operandGrads[0] = grad.getDInput();
   llvm::copy(grad.getDLayer(), operandGrads.begin() + 2);
   return success();

@@ -224,6 +224,9 @@ template <typename Adaptor> static LogicalResult checkHead(const Infer &infer, A
   if (static_cast<int64_t>(adaptor.getChunk()) < 1)
     return infer.error("[linear_cross_entropy_c4] there are " + Twine(static_cast<int64_t>(adaptor.getChunk())) +
                        " rows at a time");
+  if (std::optional<APFloat> cap = adaptor.getCap(); cap && !(cap->isFinite() && cap->convertToDouble() > 0))
+    return infer.error("[linear_cross_entropy_c6] cap " + Twine(std::to_string(cap->convertToDouble())) +
+                       " is no number above 0");
   return success();
 }
 

@@ -228,7 +228,8 @@ def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_Ker
     cross_entropy (labels, `ignore_index`, `sum`, `loss`) of input weight + bias: input [N, K]; weight [K, C], or [C, K] with
     `trans_weight` (`linear_cross_entropy_c1`); labels [N] (`linear_cross_entropy_c2`); bias [C] (`linear_cross_entropy_c3`).
     Logits of at most `chunk` rows, at least one (`linear_cross_entropy_c4`), exist at a time, in the operands' type: how
-    a kernel sums may depend on it. Not cut over the model axis. Created by fuse-head. Source: Liger's
+    a kernel sums may depend on it. With a `cap`, above 0 (`linear_cross_entropy_c6`), the loss is that of
+    cap tanh(logits / cap), which is computed in fp32. Not cut over the model axis. Created by fuse-head. Source: Liger's
     FusedLinearCrossEntropy (arXiv 2410.10989), Cut Cross-Entropy (arXiv 2411.09009).
 
     ```mlir
@@ -237,7 +238,8 @@ def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_Ker
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$weight,
-      Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index, UnitAttr:$sum, I64Attr:$chunk);
+      Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index, UnitAttr:$sum, I64Attr:$chunk,
+      OptionalAttr<F64Attr>:$cap);
   let results = (outs Graph_FloatTensor:$loss);
 }
 
@@ -256,7 +258,7 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_IndexTensor:$labels,
       Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index,
-      UnitAttr:$sum, I64Attr:$chunk, UnitAttr:$frozen);
+      UnitAttr:$sum, I64Attr:$chunk, OptionalAttr<F64Attr>:$cap, UnitAttr:$frozen);
   let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Variadic<Graph_FloatTensor>:$d_layer);
 }
 

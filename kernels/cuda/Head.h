@@ -17,21 +17,24 @@
 namespace zc::cuda {
 
 /// Loss of each row, and its logits' gradient over them, if there is a factor.
-template <typename T, int V, int P> struct HeadRowsBody {
+template <typename T, int V, int P, typename Cap> struct HeadRowsBody {
   T *logits; ///< of this chunk; labels and losses are of all rows
   Labels labels;
   const double *factor;
   double *losses;
   int64_t firstRow, rows, n, ignored;
+  Cap cap;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    forRows<P, V>(
-        block, index, static_cast<const T *>(logits), rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
-          const Real<T> whole = logSumExp(block, row, n);
-          const int64_t label = labels[firstRow + number];
-          block.once([&] { losses[firstRow + number] = lossOfRow(logits + start, n, whole, label, ignored, frame); });
-          if (factor)
-            slopes(block, start, row, whole, label);
-        });
+    forRows<P, V>(block, index, static_cast<const T *>(logits), rows, n, 1,
+                  [&](int64_t number, int64_t start, auto &row) {
+                    const Real<T> whole = logSumExp(block, row, n, cap);
+                    const int64_t label = labels[firstRow + number];
+                    block.once([&] {
+                      losses[firstRow + number] = lossOfRow(logits + start, n, whole, label, ignored, frame, cap);
+                    });
+                    if (factor)
+                      slopes(block, start, row, whole, label);
+                  });
   }
 
 private:
@@ -40,10 +43,14 @@ private:
     block.sync(); // the label's logit is read before it is written
     const auto scale = static_cast<Real<T>>(*factor);
     forRow<P, V>(block, n, [&](int64_t i, int slot) {
-      Real<T> in[V];
+      Real<T> in[V], out[V];
       row.again(i, slot, in);
-      slopesOf(in, i, whole, scale, label, label != ignored);
-      storePack<V>(logits + start + i, in);
+      for (int k = 0; k < V; ++k)
+        out[k] = in[k] = cap.of(in[k]);
+      slopesOf(out, i, whole, scale, label, label != ignored);
+      for (int k = 0; k < V; ++k)
+        out[k] *= cap.slope(in[k]);
+      storePack<V>(logits + start + i, out);
     });
   }
 };
@@ -174,11 +181,18 @@ private:
     const void *weight = operands[at + 2], *bias = s.hasBias ? operands[at + 3] : nullptr;
     T *scores = logits.of(operands);
     call(launch, *products.logits, {input, weight, bias, scores}, operands);
-    overKeptRows<T>(launch, products.rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
-      const Labels labels(operands[at + 1], s.label);
-      return HeadRowsBody<T, cut.kPack, cut.kKept>{scores, labels,        factor.of(operands), losses.of(operands),
-                                                   row,    products.rows, s.classes,           s.ignoreIndex};
-    });
+    auto overLogits = [&](const auto &cap) {
+      overKeptRows<T>(launch, products.rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
+        const Labels labels(operands[at + 1], s.label);
+        return HeadRowsBody<T, cut.kPack, cut.kKept, std::decay_t<decltype(cap)>>{
+            scores,        labels, factor.of(operands), losses.of(operands), row, products.rows, s.classes,
+            s.ignoreIndex, cap};
+      });
+    };
+    if (s.cap == 0)
+      overLogits(Uncapped());
+    else
+      overLogits(CappedAt<Real<T>>{static_cast<Real<T>>(s.cap)});
     if (!s.isGrad)
       return;
     T *inputGrad = static_cast<T *>(operands[numInputs + 1]) + row * s.width;

@@ -2,6 +2,7 @@
 #include "kernels/Workspace.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace zc::shapes {
 
@@ -11,6 +12,7 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
   s.isGrad = first == 1;
   s.tf32 = spec.tf32;
   Check check(spec);
+  s.cap = spec.getReal("cap", 0);
   s.isFrozen = spec.getInt("frozen", 0) != 0;
   s.isGrad ? check.counts(4, 5, 2, 4) : check.counts(3, 4, 1, 1);
   s.hasBias = spec.numInputs == first + 4;
@@ -48,6 +50,7 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
                          .that(labelled, "labels [N], and a scalar loss in fp32")
                          .that(gradients, "gradients of the operands' types")
                          .that([&] { return chunk >= 1; }, "a chunk of at least one row")
+                         .that([&] { return !spec.has("cap") || (s.cap > 0 && std::isfinite(s.cap)); }, "a cap above 0")
                          .done());
   s.chunk = std::max<int64_t>(1, std::min(chunk, s.rows));
   s.ignoreIndex = spec.getInt("ignore_index", -100);
@@ -144,6 +147,7 @@ HeadPieces::HeadPieces(const HeadShape &s) {
   }
   logits = Workspace::times(s.chunk, s.classes);
   lse = s.chunk;
+  losses = s.cap == 0 ? 0 : s.chunk;
   weightSums = s.widens() ? Workspace::times(s.classes, s.width) : 0;
   biasSums = s.trainsLayer() && s.hasBias ? s.classes : 0;
   if (s.chunk < s.rows) {
@@ -158,7 +162,7 @@ int64_t HeadPieces::bytes(const HeadShape &s) const {
                                  Workspace::bytesOf(labels, static_cast<size_t>(sizeOf(s.label))));
   for (int64_t elements : {logits, inputs, inputGrads})
     total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(s.dtype))));
-  for (int64_t floats : {lse, weightSums, biasSums})
+  for (int64_t floats : {lse, losses, weightSums, biasSums})
     total = Workspace::sum(total, Workspace::bytesOf<float>(floats));
   return total;
 }

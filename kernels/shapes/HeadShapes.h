@@ -19,6 +19,7 @@ struct HeadShape {
   bool sum, transWeight, hasBias;
   bool isGrad;   ///< the loss with its gradients
   bool isFrozen; ///< of which the layer gets none
+  double cap;    ///< of logits; 0: none
   bool tf32;     ///< KernelSpec's, of the products
   /// Do weight and bias get gradients?
   bool trainsLayer() const { return isGrad && !isFrozen; }
@@ -47,6 +48,7 @@ struct HeadPieces {
   int64_t scratch = 0;    ///< bytes
   int64_t logits = 0;     ///< of the operands' type
   int64_t lse = 0;        ///< fp32
+  int64_t losses = 0;     ///< fp32, of rows whose logits are capped
   int64_t weightSums = 0; ///< fp32, of 16-bit gradients
   int64_t biasSums = 0;   ///< fp32
   // Where there are several chunks, of the rows of one that were gathered:

@@ -21,10 +21,11 @@ def model(name, *flags, batch=BATCH, rows=32):
     return path
 
 
-MODELS = {"tied": model("tied"), "untied": model("untied", "--untied")}
+MODELS = {"tied": model("tied"), "untied": model("untied", "--untied"), "capped": model("capped", "--cap", "0.5")}
 # Chunks of a GPU are larger.
 LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) for kind, flags in (("tied", ()), ("untied", ("--untied",)))}
-HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH)}  # worth it in 16 bits
+HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH),
+          "capped long": model("capped long", "--cap", "0.5", batch=2 * BATCH)}  # worth it in 16 bits
 
 
 # An export whose model adds a bias to the logits, behind a reshape, which is zeros until it is trained; of few classes it takes many rows.
@@ -146,7 +147,8 @@ def evaluation():
 
 
 write_targets(suite.dir / "bart.safetensors")
-suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2)])
+suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2),
+           against_unfused("capped long", "bf16", 2e-2)])
 ACCUMULATED = ("--grad-accumulation", "2")
 FROZEN = ("--frozen", "head.weight")  # as beside adapters
 suite.run([against_unfused("untied", "fp32", 1e-5, *FROZEN), against_unfused("untied long", "bf16", 2e-2, *FROZEN), bits("untied", 2, "--zero-stage", 3, group=FROZEN)])
@@ -160,6 +162,6 @@ CUDA = ("--target", "cuda")
 suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
           [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA)
            for stage, device in suite.draw(((3, "cpu"), (3, "fake"), (0, "fake")), 2, covering_values=False)])
-suite.run([("what is fused", where), memory("untied"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
+suite.run([("what is fused", where), memory("untied"), memory("capped"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
            ("labels", labels), ("evaluation", evaluation)])
 suite.finish()

@@ -38,6 +38,59 @@ TEST(FastHead, matchesThePlainOne) {
       });
 }
 
+// Logits that a cap has changed by a third; which of them do not count stays so.
+TEST(FastHead, capsLogits) {
+  for (double cap : {0.5, 3.0, 30.0})
+    for (bool sums : {true, false})
+      forFastTypes([&](DType type) {
+        const Value x = random(type, {70, 24}, 1, -1, 1), w = random(type, {24, 301}, 2, -1, 1);
+        Value labels = uniform({DType::i32, {70}}, 3, 0, 301);
+        for (int64_t r : {1, 40, 69})
+          labels.set(r, -100);
+        Attributes attributes{{"cap", cap}, {"chunk", int64_t{32}}};
+        if (sums)
+          attributes["sum"] = kOne;
+        const Value loss({DType::f32, {}});
+        const double tolerance = type == DType::f32 ? 2e-5 : 2e-2;
+        expectFastMatches({"linear_cross_entropy", {x, labels, w}, {loss}, attributes}, tolerance);
+        const Value bias = random(type, {301}, 4, -1, 1);
+        expectFastMatches({"linear_cross_entropy_grad",
+                           {f32({}, {3}), x, labels, w, bias},
+                           {loss, Value(x.type), Value(w.type), Value(bias.type)},
+                           attributes},
+                          tolerance);
+        for (int64_t r = 3; r < 70; ++r)
+          labels.set(r, -100); // rows are gathered
+        expectFastMatches({"linear_cross_entropy_grad",
+                           {f32({}, {3}), x, labels, w},
+                           {loss, Value(x.type), Value(w.type)},
+                           attributes},
+                          tolerance);
+      });
+}
+
+// The plain head's cap is tanh between its layer and its loss.
+TEST(FastHead, capsAsItsPartsDo) {
+  const double cap = 2;
+  const Value x = random(DType::f64, {9, 6}, 1, -1, 1), w = random(DType::f64, {11, 6}, 2, -1, 1);
+  const Value labels = uniform({DType::i64, {9}}, 3, 0, 11), scale = random(DType::f64, {}, 4, cap, cap);
+  const TensorType logits{DType::f64, {9, 11}}, scalar{DType::f64, {}};
+  Value y = must(run({"matmul", {x, w}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
+  y = must(run({"div", {y, scale}, {Value(logits)}}))[0];
+  y = must(run({"tanh", {y}, {Value(logits)}}))[0];
+  y = must(run({"mul", {y, scale}, {Value(logits)}}))[0];
+  const Value loss = must(run({"cross_entropy", {y, labels}, {Value(scalar), Value({DType::f64, {9}})}}))[0];
+  Call head{"linear_cross_entropy",
+            {x, labels, w},
+            {Value(scalar)},
+            {{"trans_weight", kOne}, {"chunk", int64_t{4}}, {"cap", cap}}};
+  expectOutputs(head, {{loss.get(0)}}, 1e-12);
+  for (double none : {0.0, -1.0, double(INFINITY), kNan}) {
+    head.attributes["cap"] = none;
+    EXPECT_FALSE(run(head).ok()) << none;
+  }
+}
+
 // A frozen layer: loss and the input's gradient have the bits that they have beside the layer's.
 TEST(FastHead, hasTheSameBitsWithoutTheLayersGradients) {
   for (bool plain : {true, false})

@@ -171,6 +171,9 @@ def build(a):
         logits = linear(g, x, "/head", a.vocab, hidden, 0.02, bias=False)
     else:
         logits = g.op("MatMul", [x, g.op("Transpose", [embed], "/head", perm=[1, 0])], "/head")
+    if a.cap:
+        cap = lambda: g.constant([a.cap], "/cap", FLOAT, [])
+        logits = g.op("Mul", [g.op("Tanh", [g.op("Div", [logits, cap()], "/cap")], "/cap"), cap()], "/cap")
     flat = g.op("Reshape", [logits, g.constant([-1, a.vocab])])
     labels = g.op("Reshape", ["labels", g.constant([-1])])
     g.op("SoftmaxCrossEntropyLoss", [flat, labels], outputs=["loss"], ignore_index=-100, reduction="mean")
@@ -194,6 +197,7 @@ def arguments(argv):
     a.add_argument("--bidirectional", action="store_true", help="every token sees every other, as in BERT")
     a.add_argument("--llama", action="store_true", help="Llama's blocks instead of GPT-2's: RMS norms, rotary positions, a gate, no biases; untied")
     a.add_argument("--untied", action="store_true", help="the head has its own weight")
+    a.add_argument("--cap", type=float, help="logits x become cap tanh(x / cap), as in Gemma 2")
     a.add_argument("--seed", type=int, help="write real weights (normal deviates); without it the file is sparse")
     a.add_argument("--shared", action="store_true", help="parameters lie over each other in the file, which is as large as the largest")
     a.add_argument("--inputs", metavar="FILE", help="also write random input_ids and labels as safetensors")

@@ -6,12 +6,14 @@
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/HeadRows.h"
 #include "kernels/cpu/fast/Labels.h"
 #include "kernels/shapes/HeadShapes.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <tuple>
 
 namespace zc::cpu {
@@ -49,7 +51,8 @@ private:
   size_t numOperands = 0;
 };
 
-/// The kernels of one chunk. `first`: it finds no sums to add to.
+/// The kernels of one chunk; where logits are capped none makes its loss (HeadRows.h). `first`: it finds no sums to add
+/// to.
 struct ChunkKernels {
   Part logits, loss, logitsGrad, inputGrad, weightGrad;
 
@@ -67,8 +70,9 @@ struct ChunkKernels {
         status = made.status();
     };
     take(chunk.logits, logitsOf(s, rows));
-    take(chunk.loss, lossOf(s, rows));
-    if (s.isGrad)
+    if (s.cap == 0)
+      take(chunk.loss, lossOf(s, rows));
+    if (s.cap == 0 && s.isGrad)
       take(chunk.logitsGrad, logitsGradOf(s, rows));
     if (s.isGrad)
       take(chunk.inputGrad, inputGradOf(s, rows));
@@ -101,6 +105,7 @@ public:
     scratch = workspace.take<char>(pieces.scratch);
     logits = workspace.take<char>(pieces.logits * sizeOf(shape.dtype));
     lse = workspace.take<float>(pieces.lse);
+    losses = workspace.take<float>(pieces.losses);
     weightSums = workspace.take<float>(pieces.weightSums);
     biasSums = workspace.take<float>(pieces.biasSums);
     places = workspace.take<int64_t>(pieces.places);
@@ -225,11 +230,17 @@ private:
     ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({rows.input, weight, operands[at + 2], scores}, sums, context)
                                  : chunk.logits.run({rows.input, weight, scores}, sums, context));
     float part = 0;
-    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, rows.labels, &part, logSums}, sums, context));
+    if (s.cap == 0)
+      ZC_RETURN_IF_ERROR(chunk.loss.run({scores, rows.labels, &part, logSums}, sums, context));
+    else
+      part = lossOfRows(rows, scores, logSums, losses.of(operands));
     loss += part;
     if (!s.isGrad)
       return Status::success();
-    ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
+    if (s.cap == 0)
+      ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
+    else
+      gradOfRows(rows, scores, logSums, grad);
     ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, rows.inputGrad}, sums, context));
     if (s.isFrozen)
       return Status::success();
@@ -242,6 +253,38 @@ private:
                [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), rows.count, biasSums.of(operands)); });
     return Status::success();
   }
+
+  /// fn(row, its logits, its label) of each.
+  template <typename Fn> void forRows(const Rows &rows, void *scores, Fn fn) const {
+    withIndex(s.label, [&](auto tag) {
+      const auto *labels = static_cast<const TypeOf<decltype(tag)> *>(static_cast<const void *>(rows.labels));
+      parallelRanges(threads, rows.count, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r)
+          fn(r, as<char>(scores) + r * s.classes * sizeOf(s.dtype), static_cast<int64_t>(labels[r]));
+      });
+    });
+  }
+
+  float lossOfRows(const Rows &rows, void *scores, float *logSums, float *lossOfRow) const {
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      const bool counts = label != s.ignoreIndex;
+      const RowLogs logs = logsOf(headRow(), row, counts ? label : 0);
+      logSums[r] = logs.lse;
+      lossOfRow[r] = counts ? -logs.picked : 0;
+    });
+    return static_cast<float>(std::accumulate(lossOfRow, lossOfRow + rows.count, 0.0)); // whatever the threads
+  }
+
+  void gradOfRows(const Rows &rows, void *scores, const float *logSums, float grad) const {
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      if (label == s.ignoreIndex)
+        std::memset(row, 0, static_cast<size_t>(s.classes * sizeOf(s.dtype)));
+      else
+        logsToGradient(headRow(), row, label, logSums[r], -grad);
+    });
+  }
+
+  HeadRow headRow() const { return {s.dtype, s.classes, static_cast<float>(s.cap)}; }
 
   /// Each column's sum goes on in the order of rows.
   template <typename T> void addToBias(const T *scores, int64_t rows, float *sums) const {
@@ -271,7 +314,7 @@ private:
   int threads;
   ChunkKernels first, middle, last;
   Piece<char> scratch, logits, gatheredLabels, gatheredInputs, gatheredGrads;
-  Piece<float> lse, weightSums, biasSums;
+  Piece<float> lse, losses, weightSums, biasSums;
   Piece<int64_t> places;
 };
 

@@ -1,6 +1,7 @@
 // linear_cross_entropy and its gradient: logits one by one, each time they are needed; sums in double.
 #include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/formula/Activation.h"
 #include "kernels/shapes/HeadShapes.h"
 
 #include <cmath>
@@ -60,7 +61,8 @@ private:
     double sum = 0;
     for (int64_t k = 0; k < s.width; ++k)
       sum += load(input[r * s.width + k]) * weightAt(c, k);
-    return sum + (bias ? static_cast<double>(load(bias[c])) : 0);
+    const double whole = sum + (bias ? static_cast<double>(load(bias[c])) : 0);
+    return s.cap == 0 ? whole : formula::capped(whole, s.cap);
   }
 
   double logSumExp(int64_t r) const {
@@ -79,7 +81,10 @@ private:
 
   /// The gradient of a logit.
   double logitGrad(int64_t r, int64_t c) const {
-    return isIgnored(r) ? 0 : (std::exp(logit(r, c) - lse[r]) - (c == labelOf(r))) * factor;
+    if (isIgnored(r))
+      return 0;
+    const double y = logit(r, c), grad = (std::exp(y - lse[r]) - (c == labelOf(r))) * factor;
+    return s.cap == 0 ? grad : grad * formula::cappedSlope(y, s.cap);
   }
 
   void inputGrad(T *result) const {

@@ -140,10 +140,10 @@ graph.program @beside phase = micro inputs = ["x", "t"] {
   %y = graph.mul %x, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
   // CHECK-NOT: graph.matmul
   // CHECK: %[[R:.*]] = graph.reshape %[[Y]] {shape = array<i64: 2, 512, 64>}
+  // CHECK: %[[S:.*]] = graph.reshape %[[R]] {shape = array<i64: 1024, 64>}
+  // CHECK: %[[X:.*]] = graph.mul %[[S]], %{{.*}} : (tensor<1024x64xf32>, tensor<f32>)
   // CHECK: %[[C:.*]] = graph.reshape %[[B]] {shape = array<i64: 8192>}
-  // CHECK: %[[S:.*]] = graph.mul %[[R]], %{{.*}} : (tensor<2x512x64xf32>, tensor<f32>)
   // CHECK: %[[D:.*]] = graph.mul %[[C]], %{{.*}} : (tensor<8192xf32>, tensor<f32>)
-  // CHECK: %[[X:.*]] = graph.reshape %[[S]] {shape = array<i64: 1024, 64>}
   // CHECK: graph.linear_cross_entropy %[[X]], %{{.*}}, %{{.*}}, %[[D]] {chunk = 512
   // FORWARD: graph.linear_cross_entropy
   %l = graph.matmul %y, %w {trans_rhs} : (tensor<1024x64xf32>, tensor<8192x64xf32>) -> tensor<1024x8192xf32>
@@ -218,4 +218,91 @@ graph.program @trained phase = micro inputs = ["i", "t"] {
   %l = graph.matmul %x, %w {trans_rhs} : (tensor<1024x512xbf16>, tensor<16384x512xbf16>) -> tensor<1024x16384xbf16>
   %loss, %e = graph.cross_entropy %l, %t {ignore_index = -100 : i64} : (tensor<1024x16384xbf16>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
   graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// Capped logits (Gemma 2), in 16 bits, where 1 / 30 is no number; the cap and what the layer is divided by before are 1 together.
+graph.parameter @w : tensor<64x8192xbf16> role = trainable
+graph.parameter @v : tensor<64xbf16> role = trainable
+// CHECK-LABEL: graph.program @capped
+// FORWARD-LABEL: graph.program @capped
+graph.program @capped phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<2x1000x64xbf16>, %t: tensor<2000xi64>):
+  %v = graph.read @v : tensor<64xbf16>
+  %w = graph.read @w : tensor<64x8192xbf16>
+  // CHECK: %[[Y:.*]] = graph.mul
+  %y = graph.mul %x, %v : (tensor<2x1000x64xbf16>, tensor<64xbf16>) -> tensor<2x1000x64xbf16>
+  // CHECK-NOT: graph.tanh
+  // CHECK: %[[R:.*]] = graph.reshape %[[Y]] {shape = array<i64: 2000, 64>}
+  // CHECK-NEXT: graph.linear_cross_entropy %[[R]], %{{.*}} {cap = 3.000000e+01 : f64, chunk = 500 : i64
+  // FORWARD: graph.linear_cross_entropy
+  %l = graph.matmul %y, %w : (tensor<2x1000x64xbf16>, tensor<64x8192xbf16>) -> tensor<2x1000x8192xbf16>
+  %c = graph.constant dense<3.0e+01> : tensor<bf16>
+  %d = graph.div %l, %c : (tensor<2x1000x8192xbf16>, tensor<bf16>) -> tensor<2x1000x8192xbf16>
+  %h = graph.tanh %d : (tensor<2x1000x8192xbf16>) -> tensor<2x1000x8192xbf16>
+  %m = graph.mul %c, %h : (tensor<bf16>, tensor<2x1000x8192xbf16>) -> tensor<2x1000x8192xbf16>
+  %f = graph.cast %m {to = f32} : (tensor<2x1000x8192xbf16>) -> tensor<2x1000x8192xf32>
+  %r = graph.reshape %f {shape = array<i64: 2000, 8192>} : (tensor<2x1000x8192xf32>) -> tensor<2000x8192xf32>
+  %loss, %e = graph.cross_entropy %r, %t {ignore_index = -100 : i64} : (tensor<2000x8192xf32>, tensor<2000xi64>) -> (tensor<f32>, tensor<2000xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// A bias within the cap, and a scale that is not its inverse: both are the layer's. A frozen one: of 8 and 1/4, 2 is left.
+graph.parameter @w : tensor<64x8192xf32> role = frozen
+graph.parameter @b : tensor<8192xf32> role = frozen
+graph.parameter @v : tensor<64xf32> role = trainable
+// CHECK-LABEL: graph.program @within
+graph.program @within phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<1024x64xf32>, %t: tensor<1024xi64>):
+  %v = graph.read @v : tensor<64xf32>
+  %w = graph.read @w : tensor<64x8192xf32>
+  %b = graph.read @b : tensor<8192xf32>
+  %y = graph.mul %x, %v : (tensor<1024x64xf32>, tensor<64xf32>) -> tensor<1024x64xf32>
+  // CHECK: %[[TWO:.*]] = graph.constant dense<2.000000e+00>
+  // CHECK: %[[X:.*]] = graph.mul %{{.*}}, %[[TWO]] : (tensor<1024x64xf32>
+  // CHECK: %[[EIGHT:.*]] = graph.constant dense<8.000000e+00>
+  // CHECK: %[[B:.*]] = graph.mul %{{.*}}, %[[EIGHT]] : (tensor<8192xf32>
+  // CHECK: graph.linear_cross_entropy %[[X]], %{{.*}}, %{{.*}}, %[[B]] {cap = 8.000000e+00 : f64
+  %l = graph.matmul %y, %w : (tensor<1024x64xf32>, tensor<64x8192xf32>) -> tensor<1024x8192xf32>
+  %q = graph.constant dense<0.25> : tensor<f32>
+  %d = graph.mul %l, %q : (tensor<1024x8192xf32>, tensor<f32>) -> tensor<1024x8192xf32>
+  %a = graph.add %d, %b : (tensor<1024x8192xf32>, tensor<8192xf32>) -> tensor<1024x8192xf32>
+  %h = graph.tanh %a : (tensor<1024x8192xf32>) -> tensor<1024x8192xf32>
+  %c = graph.constant dense<8.0> : tensor<f32>
+  %m = graph.mul %h, %c : (tensor<1024x8192xf32>, tensor<f32>) -> tensor<1024x8192xf32>
+  %loss, %e = graph.cross_entropy %m, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
+// Behind the cap a bias is not the layer's; two caps are none; of a negative one the largest logit would be the smallest.
+graph.parameter @w : tensor<8192x64xf32> role = trainable
+graph.parameter @b : tensor<8192xf32> role = trainable
+// CHECK-LABEL: graph.program @otherwise
+// CHECK-NOT: graph.linear_cross_entropy
+graph.program @otherwise phase = micro inputs = ["i", "t"] {
+^bb0(%i: tensor<1024xi64>, %t: tensor<1024xi64>):
+  %w = graph.read @w : tensor<8192x64xf32>
+  %b = graph.read @b : tensor<8192xf32>
+  %x = graph.gather %w, %i {axis = 0 : i64} : (tensor<8192x64xf32>, tensor<1024xi64>) -> tensor<1024x64xf32>
+  %l1 = graph.matmul %x, %w {trans_rhs} : (tensor<1024x64xf32>, tensor<8192x64xf32>) -> tensor<1024x8192xf32>
+  %h1 = graph.tanh %l1 : (tensor<1024x8192xf32>) -> tensor<1024x8192xf32>
+  %a1 = graph.add %h1, %b : (tensor<1024x8192xf32>, tensor<8192xf32>) -> tensor<1024x8192xf32>
+  %loss1, %e1 = graph.cross_entropy %a1, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %l2 = graph.matmul %x, %w {trans_rhs} : (tensor<1024x64xf32>, tensor<8192x64xf32>) -> tensor<1024x8192xf32>
+  %h2 = graph.tanh %l2 : (tensor<1024x8192xf32>) -> tensor<1024x8192xf32>
+  %a2 = graph.tanh %h2 : (tensor<1024x8192xf32>) -> tensor<1024x8192xf32>
+  %loss2, %e2 = graph.cross_entropy %a2, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %l3 = graph.matmul %x, %w {trans_rhs} : (tensor<1024x64xf32>, tensor<8192x64xf32>) -> tensor<1024x8192xf32>
+  %h3 = graph.tanh %l3 : (tensor<1024x8192xf32>) -> tensor<1024x8192xf32>
+  %c = graph.constant dense<-8.0> : tensor<f32>
+  %a3 = graph.mul %h3, %c : (tensor<1024x8192xf32>, tensor<f32>) -> tensor<1024x8192xf32>
+  %loss3, %e3 = graph.cross_entropy %a3, %t {ignore_index = -100 : i64} : (tensor<1024x8192xf32>, tensor<1024xi64>) -> (tensor<f32>, tensor<1024xf32>)
+  %s = graph.add %loss1, %loss2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %all = graph.add %s, %loss3 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  graph.return %all : tensor<f32>
 }

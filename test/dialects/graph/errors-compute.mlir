@@ -353,6 +353,16 @@ graph.program @micro phase = micro inputs = ["g", "x", "t", "w"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["x", "t", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_cross_entropy_c6] cap -3.000000 is no number above 0}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64, cap = -3.0 : f64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4xf32>):
   // expected-error @below {{[dropout_c1] ratio 1.000000 is outside [0, 1)}}
