@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/grad/HeadOperands.h"
+#include "compiler/grad/LogReaders.h"
 #include "compiler/grad/Passes.h"
 #include "dialects/graph/KernelSpec.h"
 #include "kernels/Workspace.h"
@@ -41,6 +42,9 @@ public:
       if (std::optional<HeadOperands> head = headOf(loss, loss.getLogits());
           head && loss.getLse().use_empty() && fuse(*head, loss))
         ++fused;
+    for (LogSoftmaxOp logs : llvm::to_vector(program.getOps<LogSoftmaxOp>()))
+      if (std::optional<HeadOperands> head = headOf(logs, logs.getInput()); head && fuse(*head, logs))
+        ++fused;
     return fused;
   }
 
@@ -66,8 +70,8 @@ private:
   /// Operations that something depends on which is returned or has an effect.
   void findLive() {
     for (Operation &op : llvm::reverse(program.getBlock())) {
-      auto isLive = [&](OpOperand &use) { return live.contains(use.getOwner()) && isKept(use); };
-      if (isa<ReturnOp>(op) || !isMemoryEffectFree(&op) || llvm::any_of(op.getUses(), isLive))
+      auto counts = [&](OpOperand &use) { return isLive(use); };
+      if (isa<ReturnOp>(op) || !isMemoryEffectFree(&op) || llvm::any_of(op.getUses(), counts))
         live.insert(&op);
     }
   }
@@ -76,7 +80,7 @@ private:
   Operation *onlyUser(Value value) const {
     Operation *only = nullptr;
     for (OpOperand &use : value.getUses()) {
-      if (!live.contains(use.getOwner()) || !isKept(use))
+      if (!isLive(use))
         continue;
       if (only)
         return nullptr;
@@ -117,16 +121,19 @@ private:
            llvm::none_of(head.biases, [&](const auto &bias) { return trained.contains(bias.row); });
   }
 
+  /// Is the use one that counts?
+  bool isLive(OpOperand &use) const { return live.contains(use.getOwner()) && isKept(use); }
+
   /// Rows of a chunk, all alike; nothing where there would be one chunk, or little is saved.
-  std::optional<int64_t> chunkOf(HeadOperands &head, Type labels, Type loss) const {
-    const int64_t rows = cast<RankedTensorType>(labels).getDimSize(0);
+  std::optional<int64_t> chunkOf(HeadOperands &head, ArrayRef<Type> wanted, ArrayRef<Type> results) const {
+    const int64_t rows = cast<RankedTensorType>(wanted[0]).getDimSize(0);
     const int64_t chunks = llvm::divideCeil(rows, kRowsAtOnce[static_cast<size_t>(options.target)]);
     if (chunks < 2)
       return std::nullopt;
     const int64_t chunk = llvm::divideCeil(rows, chunks);
     const int64_t apart =
         rows * head.classes() * bytesOfElement(head.element()) + head.layer.getWorkspaceBytes(options.target);
-    return apart - workspaceOf(head, labels, loss, chunk) < kLeastSaved ? std::nullopt : std::optional(chunk);
+    return apart - workspaceOf(head, wanted, results, chunk) < kLeastSaved ? std::nullopt : std::optional(chunk);
   }
 
   bool fuse(HeadOperands &head, CrossEntropyOp loss) {
@@ -136,34 +143,65 @@ private:
     OpBuilder builder(loss);
     TensorBuilder on(builder, loss.getLoc());
     Value rows = head.buildRows(on), bias = head.buildBias(on);
-    Value fused = on.make<LinearCrossEntropyOp>(rows, loss.getLabels(), head.layer.getRhs(), bias,
-                                                head.layer.getTransRhs(), loss.getIgnoreIndex(), loss.getSum(), *chunk,
-                                                head.cap == 0 ? FloatAttr() : builder.getF64FloatAttr(head.cap));
+    Value fused =
+        on.make<LinearCrossEntropyOp>(rows, loss.getLabels(), head.layer.getRhs(), bias, head.layer.getTransRhs(),
+                                      loss.getIgnoreIndex(), loss.getSum(), *chunk, capOf(head, builder));
     loss.getLoss().replaceAllUsesWith(fused);
     loss.erase();
     eraseUnused(head);
     return true;
   }
 
-  /// Bytes that the kernel of the plan works in: of the gradients, if there are some.
-  int64_t workspaceOf(HeadOperands &head, Type labels, Type loss, int64_t chunk) const {
+  bool fuse(HeadOperands &head, LogSoftmaxOp logs) {
+    std::optional<LogReaders> readers = LogReaders::of(logs, [&](OpOperand &use) { return isLive(use); });
+    if (!readers || (readers->weights && trained.contains(readers->weights)))
+      return false;
+    const int64_t rows = tensorOf(readers->indices).getNumElements(), classes = head.classes();
+    const Type wide = Float32Type::get(logs.getContext()), ofRows = RankedTensorType::get({rows}, wide);
+    std::optional<int64_t> chunk = chunkOf(
+        head, {RankedTensorType::get({rows}, elementOf(readers->indices)), RankedTensorType::get({classes}, wide)},
+        {ofRows, ofRows});
+    if (!chunk || !readers->hoistBefore(logs))
+      return false;
+    OpBuilder builder(logs);
+    TensorBuilder on(builder, logs.getLoc());
+    Value input = head.buildRows(on), bias = head.buildBias(on);
+    Value labels = readers->buildLabels(on), shares = readers->buildShares(on, classes);
+    auto fused = on.create<LinearLogSoftmaxOp>(input, labels, shares, head.layer.getRhs(), bias,
+                                               head.layer.getTransRhs(), *chunk, capOf(head, builder));
+    readers->replace(fused.getPicked(), fused.getShared(), classes);
+    if (logs->use_empty())
+      logs.erase();
+    eraseUnused(head);
+    return true;
+  }
+
+  static FloatAttr capOf(const HeadOperands &head, OpBuilder &builder) {
+    return head.cap == 0 ? FloatAttr() : builder.getF64FloatAttr(head.cap);
+  }
+
+  /// Bytes that the kernel of the plan works in: of the gradients, if there are some. `wanted`: its operands that say
+  /// of what there are `results`.
+  int64_t workspaceOf(HeadOperands &head, ArrayRef<Type> wanted, ArrayRef<Type> results, int64_t chunk) const {
     MatmulOp layer = head.layer;
-    Type input = RankedTensorType::get({cast<RankedTensorType>(labels).getDimSize(0), shapeOf(layer.getLhs()).back()},
-                                       head.element());
+    Type input = RankedTensorType::get(
+        {cast<RankedTensorType>(wanted[0]).getDimSize(0), shapeOf(layer.getLhs()).back()}, head.element());
     SmallVector<Type> layerTypes{layer.getRhs().getType()};
     if (!head.biases.empty())
       layerTypes.push_back(RankedTensorType::get({head.classes()}, head.element()));
     const bool hasGradients = !options.forwardOnly, ofLayer = hasGradients && !isFrozen(head);
-    SmallVector<Type> types{input, labels};
-    llvm::append_range(types, layerTypes);
+    SmallVector<Type> types;
     zc::KernelSpec spec;
-    spec.name = "linear_cross_entropy";
+    spec.name = results.size() == 1 ? "linear_cross_entropy" : "linear_log_softmax";
     if (hasGradients) {
       spec.name += "_grad";
-      types.insert(types.begin(), loss);
+      llvm::append_range(types, results);
     }
+    types.push_back(input);
+    llvm::append_range(types, wanted);
+    llvm::append_range(types, layerTypes);
     spec.numInputs = types.size();
-    types.push_back(loss);
+    llvm::append_range(types, results);
     if (hasGradients)
       types.push_back(input);
     if (ofLayer)
@@ -202,7 +240,7 @@ struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradStage> {
     if (options.fuse == Fuse::off)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
-      if (program.getPhase() != Phase::update && !program.getOps<CrossEntropyOp>().empty())
+      if (program.getPhase() != Phase::update)
         heads += HeadFuser(program, options).run();
   }
 };

@@ -262,6 +262,45 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Variadic<Graph_FloatTensor>:$d_layer);
 }
 
+def Graph_LinearLogSoftmaxOp : Graph_DiffOp<"linear_log_softmax", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+  let summary = "of a linear layer's log-softmaxes what losses take of each row: the label's, and shares of all";
+  let description = [{
+    With y the log-softmax of the logits that linear_cross_entropy has (its layer, its `cap`, its `chunk`): `picked` [N] is y of each
+    row's label, `shared` [N] the sum over classes of `shares` [C] y, both in fp32, as shares are (`linear_log_softmax_c1`; f64 of f64
+    inputs). Labels are taken as gather_elements takes indices: negative ones count from the end, others outside of the classes are a
+    run-time error. Of these are made the losses that cross_entropy does not cover: class weights, label smoothing, masks.
+    Shares get no gradient. Not cut over the model axis. Created by fuse-head.
+
+    ```mlir
+    %p, %s = graph.linear_log_softmax %x, %t, %v, %w {trans_weight, chunk = 2 : i64}
+        : (tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<16x8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$shares,
+      Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$chunk,
+      OptionalAttr<F64Attr>:$cap);
+  let results = (outs Graph_FloatTensor:$picked, Graph_FloatTensor:$shared);
+}
+
+def Graph_LinearLogSoftmaxGradOp : Graph_TensorOp<"linear_log_softmax_grad", [Graph_KernelWith<["getFlops"]>]> {
+  let summary = "linear_log_softmax's results and gradients: d_input, d_weight, d_bias";
+  let description = [{
+    As linear_cross_entropy_grad; `by_picked` and `by_shared` have the types of the results (`linear_log_softmax_c2`). Created by
+    differentiate; join-loss then takes the results from here.
+
+    ```mlir
+    %p, %s, %dx, %dw = graph.linear_log_softmax_grad %g, %h, %x, %t, %v, %w {trans_weight, chunk = 2 : i64}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<16x8xf32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<16x8xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$by_picked, Graph_FloatTensor:$by_shared, Graph_FloatTensor:$input,
+      Graph_IndexTensor:$labels, Graph_FloatTensor:$shares, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias,
+      UnitAttr:$trans_weight, I64Attr:$chunk, OptionalAttr<F64Attr>:$cap, UnitAttr:$frozen);
+  let results = (outs Graph_FloatTensor:$picked, Graph_FloatTensor:$shared, Graph_FloatTensor:$d_input,
+      Variadic<Graph_FloatTensor>:$d_layer);
+}
+
 def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_Indexing, Graph_ElementwiseKernel]> {
   let summary = "labels as indices: checked, ignored ones replaced by 0";
   let description = [{

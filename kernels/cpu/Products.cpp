@@ -108,6 +108,15 @@ static std::vector<ProductShape> ofHead(const HeadShape &head, int threads) {
   return found;
 }
 
+/// Null of other kernels.
+static Result<HeadShape> (*readerOfHead(const std::string &name))(const KernelSpec &) {
+  return name == "linear_cross_entropy"        ? readHead
+         : name == "linear_cross_entropy_grad" ? readHeadGrad
+         : name == "linear_log_softmax"        ? readLogHead
+         : name == "linear_log_softmax_grad"   ? readLogHeadGrad
+                                               : nullptr;
+}
+
 std::vector<ProductShape> productsOf(const KernelSpec &spec) {
   MatmulShape shape;
   bool isOfOrderedWhole = true;
@@ -122,8 +131,8 @@ std::vector<ProductShape> productsOf(const KernelSpec &spec) {
       return {};
     shape = read->product;
     isOfOrderedWhole = isOrdered(read->whole);
-  } else if (spec.name == "linear_cross_entropy" || spec.name == "linear_cross_entropy_grad") {
-    Result<HeadShape> head = spec.name == "linear_cross_entropy" ? readHead(spec) : readHeadGrad(spec);
+  } else if (auto readSpec = readerOfHead(spec.name)) {
+    Result<HeadShape> head = readSpec(spec);
     return head ? ofHead(*head, spec.threads) : std::vector<ProductShape>();
   } else if (spec.name == "linear_gelu_grad") { // of plans for GPUs, on a CPU
     Result<LinearParts> parts = LinearParts::of(spec);

@@ -21,11 +21,13 @@ def model(name, *flags, batch=BATCH, rows=32):
     return path
 
 
-MODELS = {"tied": model("tied"), "untied": model("untied", "--untied"), "capped": model("capped", "--cap", "0.5")}
+MODELS = {"tied": model("tied"), "untied": model("untied", "--untied"), "capped": model("capped", "--cap", "0.5"),
+          "smoothed": model("smoothed", "--smoothing", "0.1"), "weighted": model("weighted", "--untied", "--class-weights")}
 # Chunks of a GPU are larger.
 LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) for kind, flags in (("tied", ()), ("untied", ("--untied",)))}
 HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH),
-          "capped long": model("capped long", "--cap", "0.5", batch=2 * BATCH)}  # worth it in 16 bits
+          "capped long": model("capped long", "--cap", "0.5", batch=2 * BATCH),
+          "smoothed long": model("smoothed long", "--smoothing", "0.1", "--cap", "0.5", batch=2 * BATCH)}  # worth it in 16 bits
 
 
 # An export whose model adds a bias to the logits, behind a reshape, which is zeros until it is trained; of few classes it takes many rows.
@@ -64,7 +66,7 @@ def train(name, kind, flags, world=1, device="cpu"):
 
 def heads(compiled):
     """Steps that are a fused head's."""
-    return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_cross_entropy')
+    return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_')
 
 
 def peak(kind, *flags):
@@ -108,6 +110,8 @@ def where():
     expect(0, "off", "--fuse", "off")
     expect(0, "cuda", "--target", "cuda") # one of its chunks has all rows
     expect(1, "cuda-large", "--target", "cuda", kind="untied large")
+    for kind in ("untied", "capped", "smoothed", "weighted"):  # whose classes each rank has a part of
+        expect(0, f"model-axis-{kind}", "--world-size", 2, "--tensor-parallel", 2, kind=kind)
     expect(0, "tiles", "--zero-stage", 3, "--tile-linear", "512KiB")
     expect(1, "larger-tiles", "--zero-stage", 3, "--tile-linear", "2MiB")
 
@@ -146,11 +150,12 @@ def evaluation():
     return close("val_loss", *outcomes, 1e-5)
 
 
+FROZEN = ("--frozen", "head.weight")  # as beside adapters
 write_targets(suite.dir / "bart.safetensors")
 suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2),
-           against_unfused("capped long", "bf16", 2e-2)])
+           against_unfused("capped long", "bf16", 2e-2), against_unfused("smoothed long", "bf16", 2e-2),
+           against_unfused("weighted", "fp32", 1e-5, *FROZEN)])
 ACCUMULATED = ("--grad-accumulation", "2")
-FROZEN = ("--frozen", "head.weight")  # as beside adapters
 suite.run([against_unfused("untied", "fp32", 1e-5, *FROZEN), against_unfused("untied long", "bf16", 2e-2, *FROZEN), bits("untied", 2, "--zero-stage", 3, group=FROZEN)])
 suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage, group in suite.draw(itertools.product(range(4), ((), ACCUMULATED)), 4)] +
           [bits("tied", 2, "--zero-stage", 3, "--offload-param", tier, "--offload-optimizer", tier) for tier in ("host", "nvme")] +
@@ -162,6 +167,6 @@ CUDA = ("--target", "cuda")
 suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
           [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA)
            for stage, device in suite.draw(((3, "cpu"), (3, "fake"), (0, "fake")), 2, covering_values=False)])
-suite.run([("what is fused", where), memory("untied"), memory("capped"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
+suite.run([("what is fused", where), memory("untied"), memory("capped"), memory("smoothed"), memory("weighted"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
            ("labels", labels), ("evaluation", evaluation)])
 suite.finish()

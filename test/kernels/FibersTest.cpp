@@ -92,6 +92,14 @@ TEST(Fibers, headsHaveTheBitsOfBlocks) {
                             {Value({DType::f32, {}}), Value(x), Value(weight)},
                             attributes},
                            2);
+      const Value each({DType::f32, {6}});
+      expectBitsOfBlocks({"linear_log_softmax_grad",
+                          {uniform(each.type, 3, -1, 1), uniform(each.type, 4, -1, 1), uniform(x, 1, -1, 1),
+                           i64({6}, {239, 3, -100, 167, 100, 200}), uniform({DType::f32, {classes}}, 5, 0, 0.01),
+                           uniform(weight, 2, -1, 1)},
+                          {each, each, Value(x), Value(weight)},
+                          {{"chunk", int64_t{4}}}},
+                         2);
     }
 }
 

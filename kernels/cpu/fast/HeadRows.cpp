@@ -22,7 +22,12 @@ struct Whole {
 struct Capped {
   float cap;
   HWY_INLINE float of(float x) const { return cap * std::tanh(x / cap); }
-  HWY_INLINE V of(V x) const { return hn::Mul(tanhV(hn::Mul(x, hn::Set(kF, 1 / cap))), hn::Set(kF, cap)); }
+  /// cap (1 - 2 / (1 + e^(2x / cap))), without what tanh does for small numbers: within a rounding of the cap, as
+  /// differences of logits count, not their ratios.
+  HWY_INLINE V of(V x) const {
+    const V e = expV(hn::Mul(x, hn::Set(kF, 2 / cap)));
+    return hn::Sub(hn::Set(kF, cap), hn::Div(hn::Set(kF, 2 * cap), hn::Add(e, hn::Set(kF, 1.0f))));
+  }
   /// Of a capped logit.
   HWY_INLINE float slope(float y) const { return 1 - y / cap * (y / cap); }
   HWY_INLINE V slope(V y, V grad) const {
@@ -34,37 +39,53 @@ struct Capped {
 template <typename Fn> HWY_INLINE auto withCap(float cap, Fn fn) { return cap == 0 ? fn(Whole()) : fn(Capped{cap}); }
 
 /// A cap rises with what it caps: the largest stays so.
-template <typename T, typename Cap> RowLogs logs(const T *x, int64_t n, int64_t label, const Cap &cap) {
-  const float top = cap.of(maxOf(x, n));
+template <typename T, typename Cap> RowLogs logs(const T *x, const HeadRow &row, int64_t label, const Cap &cap) {
+  const float top = cap.of(maxOf(x, row.classes));
   const V shift = hn::Set(kF, top);
-  const float sum = sumVectors(n, [&](int64_t i, size_t count) HWY_ATTR {
+  const float sum = sumVectors(row.classes, [&](int64_t i, size_t count) HWY_ATTR {
     return keepFirst(expV(hn::Sub(cap.of(loadPart(x + i, count)), shift)), count);
   });
   const float logSum = std::log(sum);
-  return {top + logSum, cap.of(static_cast<float>(load(x[label]))) - top - logSum};
+  RowLogs logs{top + logSum, cap.of(static_cast<float>(load(x[label]))) - top - logSum, 0};
+  if (row.shares) {
+    const V log = hn::Set(kF, logSum);
+    logs.shared = sumVectors(row.classes, [&](int64_t i, size_t count) HWY_ATTR {
+      const V y = hn::Sub(hn::Sub(cap.of(loadPart(x + i, count)), shift), log);
+      return keepFirst(hn::Mul(loadPart(row.shares + i, count), y), count);
+    });
+  }
+  return logs;
 }
 
 template <typename T, typename Cap>
-void gradient(T *x, int64_t n, int64_t label, float lse, float slope, const Cap &cap) {
+void gradient(T *x, const HeadRow &row, int64_t label, float lse, RowSlopes slopes, const Cap &cap) {
   const float picked = cap.of(static_cast<float>(load(x[label]))); // before it is written over
-  const V shift = hn::Set(kF, lse), all = hn::Set(kF, -slope);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    const V y = cap.of(loadPart(x + i, count));
-    storePart(cap.slope(y, hn::Mul(expV(hn::Sub(y, shift)), all)), x + i, count);
-  });
-  x[label] = store<T>(cap.slope(picked) * (slope - slope * std::exp(picked - lse)));
+  const float total = slopes.ofLabel + slopes.ofAll * row.shareSum;
+  const V shift = hn::Set(kF, lse), all = hn::Set(kF, total), share = hn::Set(kF, slopes.ofAll);
+  if (row.shares)
+    forVectors(0, row.classes, [&](int64_t i, size_t count) HWY_ATTR {
+      const V y = cap.of(loadPart(x + i, count)), grad = hn::Mul(loadPart(row.shares + i, count), share);
+      storePart(cap.slope(y, hn::NegMulAdd(expV(hn::Sub(y, shift)), all, grad)), x + i, count);
+    });
+  else
+    forVectors(0, row.classes, [&](int64_t i, size_t count) HWY_ATTR {
+      const V y = cap.of(loadPart(x + i, count));
+      storePart(cap.slope(y, hn::Mul(expV(hn::Sub(y, shift)), hn::Neg(all))), x + i, count);
+    });
+  const float ofShare = row.shares ? slopes.ofAll * row.shares[label] : 0;
+  x[label] = store<T>(cap.slope(picked) * (slopes.ofLabel + ofShare - total * std::exp(picked - lse)));
 }
 
 RowLogs logsTyped(const HeadRow &row, const void *logits, int64_t label) {
   return withFast(row.type, [&](auto tag) {
     auto *x = static_cast<const TypeOf<decltype(tag)> *>(logits);
-    return withCap(row.cap, [&](const auto &cap) { return logs(x, row.classes, label, cap); });
+    return withCap(row.cap, [&](const auto &cap) { return logs(x, row, label, cap); });
   });
 }
-void gradientTyped(const HeadRow &row, void *logits, int64_t label, float lse, float slope) {
+void gradientTyped(const HeadRow &row, void *logits, int64_t label, float lse, RowSlopes slopes) {
   withFast(row.type, [&](auto tag) {
     auto *x = static_cast<TypeOf<decltype(tag)> *>(logits);
-    withCap(row.cap, [&](const auto &cap) { gradient(x, row.classes, label, lse, slope, cap); });
+    withCap(row.cap, [&](const auto &cap) { gradient(x, row, label, lse, slopes, cap); });
   });
 }
 
@@ -80,8 +101,8 @@ HWY_EXPORT(gradientTyped);
 RowLogs logsOf(const HeadRow &row, const void *logits, int64_t label) {
   return HWY_DYNAMIC_DISPATCH(logsTyped)(row, logits, label);
 }
-void logsToGradient(const HeadRow &row, void *logits, int64_t label, float lse, float slope) {
-  HWY_DYNAMIC_DISPATCH(gradientTyped)(row, logits, label, lse, slope);
+void logsToGradient(const HeadRow &row, void *logits, int64_t label, float lse, RowSlopes slopes) {
+  HWY_DYNAMIC_DISPATCH(gradientTyped)(row, logits, label, lse, slopes);
 }
 
 } // namespace zc::cpu

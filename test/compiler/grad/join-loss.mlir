@@ -64,3 +64,24 @@ graph.program @micro phase = micro inputs = ["x", "t"] {
   %loss = graph.linear_cross_entropy %y, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
   graph.return %loss : tensor<f32>
 }
+
+// -----
+
+// What losses are made of, of each row: nobody wants a gradient of the sum of all.
+graph.parameter @w : tensor<8x16xf32> role = trainable
+// CHECK-LABEL: graph.program @micro
+// SCALED-LABEL: graph.program @micro
+graph.program @micro phase = micro inputs = ["x", "t", "v"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %v: tensor<16xf32>):
+  %w = graph.read @w : tensor<8x16xf32>
+  // CHECK-NOT: graph.linear_log_softmax %
+  // CHECK: graph.backward
+  // CHECK: %[[P:.*]], %{{.*}}, %{{.*}}, %[[DW:.*]] = graph.linear_log_softmax_grad %{{.*}} {chunk = 2 : i64}
+  // CHECK: %[[LOSS:.*]] = graph.reduce_sum %[[P]]
+  // CHECK: graph.accumulate_grad @w, %[[DW]]
+  // CHECK: graph.return %[[LOSS]]
+  // SCALED: graph.linear_log_softmax_grad
+  %p, %s = graph.linear_log_softmax %x, %t, %v, %w {chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<8x16xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %loss = graph.reduce_sum %p {axes = array<i64: 0>} : (tensor<4xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+}
