@@ -24,7 +24,8 @@ def model(name, *flags, batch=BATCH, rows=32):
 MODELS = {"tied": model("tied"), "untied": model("untied", "--untied"), "capped": model("capped", "--cap", "0.5"),
           "smoothed": model("smoothed", "--smoothing", "0.1"), "weighted": model("weighted", "--untied", "--class-weights")}
 # Chunks of a GPU are larger.
-LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) for kind, flags in (("tied", ()), ("untied", ("--untied",)))}
+LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) 
+         for kind, flags in (("tied", ()), ("untied", ("--untied",)), ("smoothed", ("--smoothing", "0.1", "--cap", "0.5")))}
 HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH),
           "capped long": model("capped long", "--cap", "0.5", batch=2 * BATCH),
           "smoothed long": model("smoothed long", "--smoothing", "0.1", "--cap", "0.5", batch=2 * BATCH)}  # worth it in 16 bits
@@ -164,7 +165,8 @@ suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage, group 
            bits("tied", 2, "--checkpoint-activations", "selective", "--zero-stage", 2), bits("tied", 2, "--offload-activation", "host"),
            bits("tied", 2, "--zero-stage", 3, "--micro-order", "vertical", group=ACCUMULATED)])
 CUDA = ("--target", "cuda")
-suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
+suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA),
+           against_unfused("smoothed large", "fp32", 1e-5, *CUDA)] +
           [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA)
            for stage, device in suite.draw(((3, "cpu"), (3, "fake"), (0, "fake")), 2, covering_values=False)])
 suite.run([("what is fused", where), memory("untied"), memory("capped"), memory("smoothed"), memory("weighted"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
