@@ -6,13 +6,18 @@
 // GPUs do two to three hundred operations in 16 bits for each byte they read or write, and sums of a 16-bit gradient
 // are read and written in fp32: 4096 rows are 1000 operations for each byte of these (reckoned, not measured).
 //
+// Those sums are as large as the weight twice over, whatever the rows: of GPT-2 124M in bf16 147 MiB, beside 49 of a
+// chunk's logits. So 1024 and 2048 rows, whose logits have 98 and 196 MiB, stay apart, as less is planned so; 4096 are
+// planned with 3126 MiB instead of 3321, 8192 with 4299 instead of 4887. Of a frozen head, without sums, 1024 rows take
+// 1584 MiB instead of 1630. Without sums for a trained one it would take chunks of classes instead of rows, of which
+// each makes its rows of the gradient as a whole, but logits twice: four products for three.
+//
 //===----------------------------------------------------------------------===//
+#include "compiler/grad/HeadOperands.h"
+#include "compiler/grad/LogReaders.h"
 #include "compiler/grad/Passes.h"
-#include "dialects/graph/Gradient.h"
 #include "dialects/graph/KernelSpec.h"
 #include "kernels/Workspace.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace zc::graph;
@@ -29,13 +34,6 @@ constexpr std::array<int64_t, 2> kRowsAtOnce = {512, 4096};
 /// Less is not worth another order of sums.
 constexpr int64_t kLeastSaved = int64_t(8) << 20;
 
-/// A layer, its loss, and what stands between.
-struct Head {
-  MatmulOp layer;
-  SmallVector<Operation *> between; ///< from the layer to the loss
-  CrossEntropyOp loss;
-};
-
 class HeadFuser {
 public:
   HeadFuser(ProgramOp program, const GradStage &options) : program(program), options(options) {
@@ -47,7 +45,11 @@ public:
   unsigned run() {
     unsigned fused = 0;
     for (CrossEntropyOp loss : llvm::to_vector(program.getOps<CrossEntropyOp>()))
-      if (std::optional<Head> head = headOf(loss); head && staysWhole(head->layer.getRhs(), options) && fuse(*head))
+      if (std::optional<HeadOperands> head = headOf(loss, loss.getLogits());
+          head && loss.getLse().use_empty() && fuse(*head, loss))
+        ++fused;
+    for (LogSoftmaxOp logs : llvm::to_vector(program.getOps<LogSoftmaxOp>()))
+      if (std::optional<HeadOperands> head = headOf(logs, logs.getInput()); head && fuse(*head, logs))
         ++fused;
     return fused;
   }
@@ -74,8 +76,8 @@ private:
   /// Operations that something depends on which is returned or has an effect.
   void findLive() {
     for (Operation &op : llvm::reverse(program.getBlock())) {
-      auto isLive = [&](OpOperand &use) { return live.contains(use.getOwner()) && isKept(use); };
-      if (isa<ReturnOp>(op) || !isMemoryEffectFree(&op) || llvm::any_of(op.getUses(), isLive))
+      auto counts = [&](OpOperand &use) { return isLive(use); };
+      if (isa<ReturnOp>(op) || !isMemoryEffectFree(&op) || llvm::any_of(op.getUses(), counts))
         live.insert(&op);
     }
   }
@@ -84,7 +86,7 @@ private:
   Operation *onlyUser(Value value) const {
     Operation *only = nullptr;
     for (OpOperand &use : value.getUses()) {
-      if (!live.contains(use.getOwner()) || !isKept(use))
+      if (!isLive(use))
         continue;
       if (only)
         return nullptr;
@@ -93,190 +95,137 @@ private:
     return only;
   }
 
-  /// Does `op` do the same to each class's logits, and can be done to the layer's input instead?
-  static bool leavesClasses(Operation *op) {
-    Value from = op->getNumOperands() == 1 ? op->getOperand(0) : Value();
-    if (auto slice = dyn_cast<SliceOp>(op))
-      return slice.getOffsets().back() == 0 && slice.getStrides().back() == 1 &&
-             slice.getSizes().back() == shapeOf(from).back();
-    if (auto reshape = dyn_cast<ReshapeOp>(op))
-      return !reshape.getShape().empty() && !shapeOf(from).empty() && shapeOf(from).back() == reshape.getShape().back();
-    // Sums in fp32 of 16 bits, as the kernels have them anyway.
-    return isa<CastOp>(op) && isNarrow(elementOf(from)) && elementOf(op->getResult(0)).isF32();
-  }
-
-  /// A number that all logits are multiplied by, or divided by, which the layer's input can be instead.
-  static std::optional<double> scaleOf(Operation *op) {
-    Value by = isa<MulOp, DivOp>(op) ? op->getOperand(1) : Value();
-    auto constant = by ? by.getDefiningOp<ConstantOp>() : ConstantOp();
-    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
-    if (!splat || !isa<FloatType>(splat.getElementType()) || op->getOperand(0).getType() != op->getResult(0).getType())
-      return std::nullopt;
-    APFloat number = splat.getSplatValue<APFloat>();
-    bool loses = false;
-    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-    const double value = number.convertToDouble();
-    if (!std::isfinite(value) || value == 0)
-      return std::nullopt;
-    return isa<DivOp>(op) ? 1 / value : value;
-  }
-
-  /// Rounded to 16 bits, a scale would be another one for all logits.
-  static bool isExactIn(Type element, double scale) {
-    if (!isNarrow(element))
-      return true;
-    bool loses = false;
-    APFloat(scale).convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &loses);
-    return !loses;
-  }
-
-  /// A number for each class, added to all rows of `logits`, as a bias that the model keeps beside its layer.
-  static bool isRowOf(Value row, Value logits) {
-    ArrayRef<int64_t> shape = shapeOf(row);
-    return !shape.empty() && !shapeOf(logits).empty() && shape.back() == shapeOf(logits).back() &&
-           tensorOf(row).getNumElements() == shape.back();
-  }
-
-  /// The logits that `op` reads, if what it does can be done to the layer's input or its bias; null otherwise.
-  static Value logitsBefore(Operation *op) {
-    if (leavesClasses(op) || scaleOf(op))
-      return op->getOperand(0);
-    if (isa<AddOp>(op))
-      for (unsigned i : {0u, 1u})
-        if (op->getOperand(i).getType() == op->getResult(0).getType() &&
-            isRowOf(op->getOperand(1 - i), op->getOperand(i)))
-          return op->getOperand(i);
-    return {};
-  }
-
-  static bool isNarrow(Type element) { return element.isBF16() || element.isF16(); }
-
-  std::optional<Head> headOf(CrossEntropyOp loss) const {
-    Head head;
-    head.loss = loss;
-    if (!loss.getLse().use_empty())
-      return std::nullopt;
-    Operation *user = loss;
-    for (Value value = loss.getLogits(); onlyUser(value) == user; value = logitsBefore(user)) {
+  /// The layer whose logits `loss` reads, by way of `value`, and nobody else does.
+  std::optional<HeadOperands> headOf(Operation *loss, Value value) const {
+    SmallVector<Operation *> between;
+    for (Operation *user = loss; onlyUser(value) == user; value = logitsBefore(user)) {
       user = value.getDefiningOp();
-      if (!user)
-        return std::nullopt;
-      if (auto layer = dyn_cast<MatmulOp>(user)) {
-        head.layer = layer;
-        std::reverse(head.between.begin(), head.between.end());
-        return isServed(head) ? std::optional(head) : std::nullopt;
+      if (auto layer = dyn_cast_or_null<MatmulOp>(user)) {
+        std::reverse(between.begin(), between.end());
+        std::optional<HeadOperands> head = HeadOperands::of(layer, between);
+        return head && isServed(*head) ? head : std::nullopt;
       }
-      if (!logitsBefore(user))
+      if (!user || !logitsBefore(user))
         return std::nullopt;
-      head.between.push_back(user);
+      between.push_back(user);
     }
     return std::nullopt;
   }
 
-  /// Rows times a matrix, both of which get a gradient if anything does.
-  bool isServed(const Head &head) const {
+  /// Do its rows get a gradient, if anything does? The layer's gradients are made together, or none is.
+  bool isServed(const HeadOperands &head) const {
     MatmulOp layer = head.layer;
-    Type element = elementOf(layer.getLhs());
-    if (shapeOf(layer.getRhs()).size() != 2 || layer.getTransLhs() || !(element.isF32() || isNarrow(element)))
-      return false;
-    auto isLost = [&](Operation *op) {
-      if (isa<AddOp>(op))
-        return elementOf(op->getResult(0)) != element;
-      std::optional<double> scale = scaleOf(op);
-      return scale && !isExactIn(element, *scale);
-    };
-    if (llvm::any_of(head.between, isLost))
-      return false;
-    return options.forwardOnly || (trained.contains(layer.getLhs()) && trained.contains(layer.getRhs()));
+    return staysWhole(layer.getRhs(), options) &&
+           (options.forwardOnly ||
+            (trained.contains(layer.getLhs()) && (trained.contains(layer.getRhs()) || isFrozen(head))));
   }
 
-  /// The layer's input and its bias, or none.
-  struct Operands {
-    Value rows, bias;
-  };
-
-  /// What was done to the logits, to the operands of the layer: `width` elements take the place of the classes.
-  static Operands onOperands(TensorBuilder &on, const Head &head) {
+  /// Is nothing of the layer trained, as where adapters are beside frozen weights (LoRA)?
+  bool isFrozen(const HeadOperands &head) const {
     MatmulOp layer = head.layer;
-    Operands made{layer.getLhs(), layer.getBias()};
-    int64_t width = shapeOf(made.rows).back();
-    for (Operation *op : head.between) {
-      if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-        Shape shape(reshape.getShape());
-        shape.back() = width;
-        made.rows = on.reshape(made.rows, shape);
-      } else if (auto slice = dyn_cast<SliceOp>(op)) {
-        Shape sizes(slice.getSizes());
-        sizes.back() = width;
-        made.rows = on.make<SliceOp>(made.rows, slice.getOffsets(), sizes, slice.getStrides());
-      } else if (std::optional<double> scale = scaleOf(op)) {
-        made.rows = on.scale(made.rows, *scale);
-        made.bias = made.bias ? on.scale(made.bias, *scale) : Value();
-      } else if (isa<AddOp>(op)) {
-        Value row = op->getOperand(op->getOperand(0) == logitsBefore(op) ? 1 : 0);
-        row = on.reshape(row, {shapeOf(row).back()});
-        made.bias = made.bias ? on.add(made.bias, row) : row;
-      }
-    }
-    return made;
+    return !trained.contains(layer.getRhs()) &&
+           llvm::none_of(head.biases, [&](const auto &bias) { return trained.contains(bias.row); });
   }
 
-  bool fuse(Head &head) {
-    CrossEntropyOp loss = head.loss;
-    MatmulOp layer = head.layer;
-    ArrayRef<int64_t> logits = shapeOf(loss.getLogits());
-    int64_t chunks = llvm::divideCeil(logits[0], kRowsAtOnce[static_cast<size_t>(options.target)]);
+  /// Is the use one that counts?
+  bool isLive(OpOperand &use) const { return live.contains(use.getOwner()) && isKept(use); }
+
+  /// Rows of a chunk, all alike; nothing where there would be one chunk, or little is saved.
+  std::optional<int64_t> chunkOf(HeadOperands &head, ArrayRef<Type> wanted, ArrayRef<Type> results) const {
+    const int64_t rows = cast<RankedTensorType>(wanted[0]).getDimSize(0);
+    const int64_t chunks = llvm::divideCeil(rows, kRowsAtOnce[static_cast<size_t>(options.target)]);
     if (chunks < 2)
-      return false;
-    int64_t chunk = llvm::divideCeil(logits[0], chunks); // all alike
-    Type element = elementOf(layer.getLhs());
-    int64_t apart = logits[0] * logits[1] * bytesOfElement(element) + layer.getWorkspaceBytes(options.target);
-    if (apart - workspaceOf(head, chunk) < kLeastSaved)
+      return std::nullopt;
+    const int64_t chunk = llvm::divideCeil(rows, chunks);
+    const int64_t apart =
+        rows * head.classes() * bytesOfElement(head.element()) + head.layer.getWorkspaceBytes(options.target);
+    return apart - workspaceOf(head, wanted, results, chunk) < kLeastSaved ? std::nullopt : std::optional(chunk);
+  }
+
+  bool fuse(HeadOperands &head, CrossEntropyOp loss) {
+    std::optional<int64_t> chunk = chunkOf(head, loss.getLabels().getType(), loss.getLoss().getType());
+    if (!chunk)
       return false;
     OpBuilder builder(loss);
     TensorBuilder on(builder, loss.getLoc());
-    Operands operands = onOperands(on, head);
-    Value fused = on.make<LinearCrossEntropyOp>(operands.rows, loss.getLabels(), layer.getRhs(), operands.bias,
-                                                layer.getTransRhs(), loss.getIgnoreIndex(), loss.getSum(), chunk);
+    Value rows = head.buildRows(on), bias = head.buildBias(on);
+    Value fused =
+        on.make<LinearCrossEntropyOp>(rows, loss.getLabels(), head.layer.getRhs(), bias, head.layer.getTransRhs(),
+                                      loss.getIgnoreIndex(), loss.getSum(), *chunk, capOf(head, builder));
     loss.getLoss().replaceAllUsesWith(fused);
     loss.erase();
     eraseUnused(head);
     return true;
   }
 
-  /// Bytes that the kernel of the plan works in: of the gradients, if there are some.
-  int64_t workspaceOf(const Head &head, int64_t chunk) const {
-    CrossEntropyOp loss = head.loss;
+  bool fuse(HeadOperands &head, LogSoftmaxOp logs) {
+    std::optional<LogReaders> readers = LogReaders::of(logs, [&](OpOperand &use) { return isLive(use); });
+    if (!readers || (readers->weights && trained.contains(readers->weights)))
+      return false;
+    const int64_t rows = tensorOf(readers->indices).getNumElements(), classes = head.classes();
+    const Type wide = Float32Type::get(logs.getContext()), ofRows = RankedTensorType::get({rows}, wide);
+    std::optional<int64_t> chunk = chunkOf(
+        head, {RankedTensorType::get({rows}, elementOf(readers->indices)), RankedTensorType::get({classes}, wide)},
+        {ofRows, ofRows});
+    if (!chunk || !readers->hoistBefore(logs))
+      return false;
+    OpBuilder builder(logs);
+    TensorBuilder on(builder, logs.getLoc());
+    Value input = head.buildRows(on), bias = head.buildBias(on);
+    Value labels = readers->buildLabels(on), shares = readers->buildShares(on, classes);
+    auto fused = on.create<LinearLogSoftmaxOp>(input, labels, shares, head.layer.getRhs(), bias,
+                                               head.layer.getTransRhs(), *chunk, capOf(head, builder));
+    readers->replace(fused.getPicked(), fused.getShared(), classes);
+    if (logs->use_empty())
+      logs.erase();
+    eraseUnused(head);
+    return true;
+  }
+
+  static FloatAttr capOf(const HeadOperands &head, OpBuilder &builder) {
+    return head.cap == 0 ? FloatAttr() : builder.getF64FloatAttr(head.cap);
+  }
+
+  /// Bytes that the kernel of the plan works in: of the gradients, if there are some. `wanted`: its operands that say
+  /// of what there are `results`.
+  int64_t workspaceOf(HeadOperands &head, ArrayRef<Type> wanted, ArrayRef<Type> results, int64_t chunk) const {
     MatmulOp layer = head.layer;
-    Type input = RankedTensorType::get({shapeOf(loss.getLogits())[0], shapeOf(layer.getLhs()).back()},
-                                       elementOf(layer.getLhs()));
-    SmallVector<Type> layerTypes{input, layer.getRhs().getType()},
-        types{input, loss.getLabels().getType(), layer.getRhs().getType()};
-    if (layer.getBias() || llvm::any_of(head.between, [](Operation *op) { return isa<AddOp>(op); })) {
-      Type bias = RankedTensorType::get(shapeOf(loss.getLogits()).take_back(), elementOf(layer.getLhs()));
-      layerTypes.push_back(bias);
-      types.push_back(bias);
-    }
+    Type input = RankedTensorType::get(
+        {cast<RankedTensorType>(wanted[0]).getDimSize(0), shapeOf(layer.getLhs()).back()}, head.element());
+    SmallVector<Type> layerTypes{layer.getRhs().getType()};
+    if (!head.biases.empty())
+      layerTypes.push_back(RankedTensorType::get({head.classes()}, head.element()));
+    const bool hasGradients = !options.forwardOnly, ofLayer = hasGradients && !isFrozen(head);
+    SmallVector<Type> types;
     zc::KernelSpec spec;
-    spec.name = "linear_cross_entropy";
-    if (!options.forwardOnly) {
+    spec.name = results.size() == 1 ? "linear_cross_entropy" : "linear_log_softmax";
+    if (hasGradients) {
       spec.name += "_grad";
-      types.insert(types.begin(), loss.getLoss().getType());
+      llvm::append_range(types, results);
     }
+    types.push_back(input);
+    llvm::append_range(types, wanted);
+    llvm::append_range(types, layerTypes);
     spec.numInputs = types.size();
-    types.push_back(loss.getLoss().getType());
-    if (!options.forwardOnly)
+    llvm::append_range(types, results);
+    if (hasGradients)
+      types.push_back(input);
+    if (ofLayer)
       llvm::append_range(types, layerTypes);
     for (Type type : types)
       spec.operands.push_back(*toTensorType(type));
     spec.attributes["chunk"] = chunk;
     if (layer.getTransRhs())
       spec.attributes["trans_weight"] = int64_t(1);
+    if (hasGradients && !ofLayer)
+      spec.attributes["frozen"] = int64_t(1);
+    if (head.cap != 0)
+      spec.attributes["cap"] = head.cap;
     return zc::workspaceBytes(spec, options.target);
   }
 
   /// What is still returned, differentiate drops.
-  static void eraseUnused(Head &head) {
+  static void eraseUnused(HeadOperands &head) {
     for (Operation *op : llvm::reverse(head.between))
       if (op->use_empty())
         op->erase();
@@ -297,7 +246,7 @@ struct FuseHead : StagePass<impl::FuseHeadBase<FuseHead>, GradStage> {
     if (options.fuse == Fuse::off)
       return markAllAnalysesPreserved();
     for (auto program : getOperation().getOps<ProgramOp>())
-      if (program.getPhase() != Phase::update && !program.getOps<CrossEntropyOp>().empty())
+      if (program.getPhase() != Phase::update)
         heads += HeadFuser(program, options).run();
   }
 };

@@ -180,10 +180,13 @@ def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
     In: the `micro` program, or one that is evaluated, before differentiate. Out, unless under `fuse=off`: a matmul of rows with a matrix
     (and a bias) whose result goes into cross_entropy, and nowhere else, is a graph.linear_cross_entropy: its logits exist for a chunk of
     rows at a time. In between may stand what leaves the classes alone: reshapes, slices of rows (which are then taken from the layer's
-    input), casts from 16 bits, a number for each class that is added (which goes to the bias) and a constant that all are multiplied by or
-    divided by (so are the layer's input and its bias then, if 16 bits have it exactly). What training no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to
+    input), casts from 16 bits, a number for each class that is added (which goes to the bias), a constant that all are multiplied by or
+    divided by (so are the layer's input and its bias then, if 16 bits have it exactly) and a cap, tanh(x / c) c (Gemma 2), behind
+    which nothing is added. A log-softmax of logits that is read for nothing but one label of each row, and sums or means over all classes, plain
+    or times a row of weights (losses with class weights, smoothed labels or masks, as import and exporters write them), makes of its layer a
+    graph.linear_log_softmax in the same way, with two numbers of each row as results. What training no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to
     512 rows, on GPUs 4096. Stays where less than 8 MiB would be saved (few rows; in 16 bits few rows beside the layer's width, as sums over
-    chunks are kept in fp32), where input or weight is not trained, and where the weight has more bytes than `largest-whole`, as
+    chunks are kept in fp32), where the layer's input, or a part of the layer, is not trained (of a layer that is frozen as a whole only the input gets a gradient), and where the weight has more bytes than `largest-whole`, as
     zero-tile-linear cuts it.
 
     ```mlir

@@ -162,13 +162,30 @@ ZC_GRADIENT(CrossEntropyOp) {
 }
 
 ZC_GRADIENT(LinearCrossEntropyOp) {
+  const bool isFrozen = llvm::none_of(wanted.drop_front(2), [](bool isWanted) { return isWanted; });
   auto grad = GradientBuilder(builder, *this)
                   .create<LinearCrossEntropyGradOp>(resultGrads[0], getInput(), getLabels(), getWeight(), getBias(),
-                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk());
+                                                    getTransWeight(), getIgnoreIndex(), getSum(), getChunk(),
+                                                    getCapAttr(), isFrozen);
   operandGrads[0] = grad.getDInput();
-  operandGrads[2] = grad.getDWeight();
-  if (getBias())
-    operandGrads[3] = grad.getDBias();
+  llvm::copy(grad.getDLayer(), operandGrads.begin() + 2);
+  return success();
+}
+
+ZC_GRADIENT(LinearLogSoftmaxOp) {
+  if (wanted[2])
+    return emitOpError("has no gradient for its shares, but the loss depends on trained parameters through them");
+  GradientBuilder on(builder, *this);
+  auto gradOf = [&](unsigned result) {
+    Value grad = resultGrads[result], each = getPicked();
+    return grad ? grad : on.expand(on.scalar(0, each), shapeOf(each));
+  };
+  Value byPicked = gradOf(0), byShared = gradOf(1);
+  const bool isFrozen = llvm::none_of(wanted.drop_front(3), [](bool isWanted) { return isWanted; });
+  auto grad = on.create<LinearLogSoftmaxGradOp>(byPicked, byShared, getInput(), getLabels(), getShares(), getWeight(),
+                                                getBias(), getTransWeight(), getChunk(), getCapAttr(), isFrozen);
+  operandGrads[0] = grad.getDInput();
+  llvm::copy(grad.getDLayer(), operandGrads.begin() + 3);
   return success();
 }
 

@@ -224,6 +224,9 @@ template <typename Adaptor> static LogicalResult checkHead(const Infer &infer, A
   if (static_cast<int64_t>(adaptor.getChunk()) < 1)
     return infer.error("[linear_cross_entropy_c4] there are " + Twine(static_cast<int64_t>(adaptor.getChunk())) +
                        " rows at a time");
+  if (std::optional<APFloat> cap = adaptor.getCap(); cap && !(cap->isFinite() && cap->convertToDouble() > 0))
+    return infer.error("[linear_cross_entropy_c6] cap " + Twine(std::to_string(cap->convertToDouble())) +
+                       " is no number above 0");
   return success();
 }
 
@@ -239,7 +242,44 @@ ZC_INFER(LinearCrossEntropyGradOp) {
   if (failed(checkHead(infer, adaptor)) ||
       failed(infer.hasType("linear_cross_entropy_c5", "grad", adaptor.getGrad(), loss)))
     return failure();
-  types.assign({loss, adaptor.getInput().getType(), adaptor.getWeight().getType()});
+  types.assign({loss, adaptor.getInput().getType()});
+  if (adaptor.getFrozen())
+    return success();
+  types.push_back(adaptor.getWeight().getType());
+  if (Value bias = adaptor.getBias())
+    types.push_back(bias.getType());
+  return success();
+}
+
+/// The type of what there is of each row.
+template <typename Adaptor> static FailureOr<Type> checkLogHead(const Infer &infer, Adaptor adaptor) {
+  if (failed(checkHead(infer, adaptor)))
+    return failure();
+  const int64_t classes = shapeOf(adaptor.getWeight())[adaptor.getTransWeight() ? 0 : 1];
+  Type statistics = statisticsType(elementOf(adaptor.getInput()));
+  if (failed(infer.hasType("linear_log_softmax_c1", "shares", adaptor.getShares(),
+                           RankedTensorType::get({classes}, statistics))))
+    return failure();
+  return Type(RankedTensorType::get(shapeOf(adaptor.getLabels()), statistics));
+}
+
+ZC_INFER(LinearLogSoftmaxOp) {
+  FailureOr<Type> each = checkLogHead(Infer(location, types), adaptor);
+  if (succeeded(each))
+    types.assign({*each, *each});
+  return each;
+}
+
+ZC_INFER(LinearLogSoftmaxGradOp) {
+  Infer infer(location, types);
+  FailureOr<Type> each = checkLogHead(infer, adaptor);
+  if (failed(each) || failed(infer.hasType("linear_log_softmax_c2", "by_picked", adaptor.getByPicked(), *each)) ||
+      failed(infer.hasType("linear_log_softmax_c2", "by_shared", adaptor.getByShared(), *each)))
+    return failure();
+  types.assign({*each, *each, adaptor.getInput().getType()});
+  if (adaptor.getFrozen())
+    return success();
+  types.push_back(adaptor.getWeight().getType());
   if (Value bias = adaptor.getBias())
     types.push_back(bias.getType());
   return success();
@@ -250,7 +290,9 @@ static double headFlops(Value input, Value weight) {
   return 2 * double(shapeOf(input)[0]) * double(tensorOf(weight).getNumElements());
 }
 double LinearCrossEntropyOp::getFlops() { return headFlops(getInput(), getWeight()); }
-double LinearCrossEntropyGradOp::getFlops() { return 3 * headFlops(getInput(), getWeight()); }
+double LinearLogSoftmaxOp::getFlops() { return headFlops(getInput(), getWeight()); }
+double LinearLogSoftmaxGradOp::getFlops() { return (getFrozen() ? 2 : 3) * headFlops(getInput(), getWeight()); }
+double LinearCrossEntropyGradOp::getFlops() { return (getFrozen() ? 2 : 3) * headFlops(getInput(), getWeight()); }
 
 ZC_INFER(LabelIndexOp) {
   Infer infer(location, types);

@@ -228,7 +228,8 @@ def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_Ker
     cross_entropy (labels, `ignore_index`, `sum`, `loss`) of input weight + bias: input [N, K]; weight [K, C], or [C, K] with
     `trans_weight` (`linear_cross_entropy_c1`); labels [N] (`linear_cross_entropy_c2`); bias [C] (`linear_cross_entropy_c3`).
     Logits of at most `chunk` rows, at least one (`linear_cross_entropy_c4`), exist at a time, in the operands' type: how
-    a kernel sums may depend on it. Not cut over the model axis. Created by fuse-head. Source: Liger's
+    a kernel sums may depend on it. With a `cap`, above 0 (`linear_cross_entropy_c6`), the loss is that of
+    cap tanh(logits / cap), which is computed in fp32. Not cut over the model axis. Created by fuse-head. Source: Liger's
     FusedLinearCrossEntropy (arXiv 2410.10989), Cut Cross-Entropy (arXiv 2411.09009).
 
     ```mlir
@@ -237,7 +238,8 @@ def Graph_LinearCrossEntropyOp : Graph_DiffOp<"linear_cross_entropy", [Graph_Ker
     ```
   }];
   let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$weight,
-      Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index, UnitAttr:$sum, I64Attr:$chunk);
+      Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index, UnitAttr:$sum, I64Attr:$chunk,
+      OptionalAttr<F64Attr>:$cap);
   let results = (outs Graph_FloatTensor:$loss);
 }
 
@@ -246,7 +248,8 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   let description = [{
     Makes the logits of each chunk, and of them the loss and the three gradients; `grad` has the loss's type
     (`linear_cross_entropy_c5`). There is a `d_bias` where there is a bias. In 16 bits sums over chunks are kept in fp32.
-    Created by differentiate; join-loss then takes the loss from here, so that logits are made once.
+    Of a `frozen` layer, whose weight and bias are not trained, there is `d_input` only. Created by differentiate; join-loss
+    then takes the loss from here, so that logits are made once.
 
     ```mlir
     %loss, %dx, %dw = graph.linear_cross_entropy_grad %g, %x, %t, %w {trans_weight, ignore_index = -100 : i64, chunk = 2 : i64}
@@ -255,9 +258,47 @@ def Graph_LinearCrossEntropyGradOp : Graph_TensorOp<"linear_cross_entropy_grad",
   }];
   let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_IndexTensor:$labels,
       Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$ignore_index,
-      UnitAttr:$sum, I64Attr:$chunk);
-  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_weight,
-      Optional<Graph_FloatTensor>:$d_bias);
+      UnitAttr:$sum, I64Attr:$chunk, OptionalAttr<F64Attr>:$cap, UnitAttr:$frozen);
+  let results = (outs Graph_FloatTensor:$loss, Graph_FloatTensor:$d_input, Variadic<Graph_FloatTensor>:$d_layer);
+}
+
+def Graph_LinearLogSoftmaxOp : Graph_DiffOp<"linear_log_softmax", [Graph_KernelWith<["getFlops", "getOperandRole"]>]> {
+  let summary = "of a linear layer's log-softmaxes what losses take of each row: the label's, and shares of all";
+  let description = [{
+    With y the log-softmax of the logits that linear_cross_entropy has (its layer, its `cap`, its `chunk`): `picked` [N] is y of each
+    row's label, `shared` [N] the sum over classes of `shares` [C] y, both in fp32, as shares are (`linear_log_softmax_c1`; f64 of f64
+    inputs). Labels are taken as gather_elements takes indices: negative ones count from the end, others outside of the classes are a
+    run-time error. Of these are made the losses that cross_entropy does not cover: class weights, label smoothing, masks.
+    Shares get no gradient. Not cut over the model axis. Created by fuse-head.
+
+    ```mlir
+    %p, %s = graph.linear_log_softmax %x, %t, %v, %w {trans_weight, chunk = 2 : i64}
+        : (tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<16x8xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_IndexTensor:$labels, Graph_FloatTensor:$shares,
+      Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias, UnitAttr:$trans_weight, I64Attr:$chunk,
+      OptionalAttr<F64Attr>:$cap);
+  let results = (outs Graph_FloatTensor:$picked, Graph_FloatTensor:$shared);
+}
+
+def Graph_LinearLogSoftmaxGradOp : Graph_TensorOp<"linear_log_softmax_grad", [Graph_KernelWith<["getFlops"]>]> {
+  let summary = "linear_log_softmax's results and gradients: d_input, d_weight, d_bias";
+  let description = [{
+    As linear_cross_entropy_grad; `by_picked` and `by_shared` have the types of the results (`linear_log_softmax_c2`). Created by
+    differentiate; join-loss then takes the results from here.
+
+    ```mlir
+    %p, %s, %dx, %dw = graph.linear_log_softmax_grad %g, %h, %x, %t, %v, %w {trans_weight, chunk = 2 : i64}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<16x8xf32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<16x8xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$by_picked, Graph_FloatTensor:$by_shared, Graph_FloatTensor:$input,
+      Graph_IndexTensor:$labels, Graph_FloatTensor:$shares, Graph_FloatTensor:$weight, Optional<Graph_FloatTensor>:$bias,
+      UnitAttr:$trans_weight, I64Attr:$chunk, OptionalAttr<F64Attr>:$cap, UnitAttr:$frozen);
+  let results = (outs Graph_FloatTensor:$picked, Graph_FloatTensor:$shared, Graph_FloatTensor:$d_input,
+      Variadic<Graph_FloatTensor>:$d_layer);
 }
 
 def Graph_LabelIndexOp : Graph_TensorOp<"label_index", [Graph_Indexing, Graph_ElementwiseKernel]> {

@@ -29,6 +29,10 @@ OperandRole GatherOp::getOperandRole(unsigned index) { return index == 0 ? Opera
 OperandRole LinearCrossEntropyOp::getOperandRole(unsigned index) {
   return index == 1 ? OperandRole::data : roleInLayer(index == 0 ? 0 : index - 1);
 }
+/// Labels and shares do.
+OperandRole LinearLogSoftmaxOp::getOperandRole(unsigned index) {
+  return index == 1 || index == 2 ? OperandRole::data : roleInLayer(index == 0 ? 0 : index - 2);
+}
 /// Weights of experts.
 OperandRole GatherNdOp::getOperandRole(unsigned index) { return index == 0 ? OperandRole::picked : OperandRole::data; }
 

@@ -96,7 +96,9 @@ static std::vector<ProductShape> ofHead(const HeadShape &head, int threads) {
       continue;
     std::vector<KernelSpec> parts = {logitsOf(head, rows)};
     if (head.isGrad)
-      parts.insert(parts.end(), {inputGradOf(head, rows), weightGradOf(head, rows, true)});
+      parts.push_back(inputGradOf(head, rows));
+    if (head.trainsLayer())
+      parts.push_back(weightGradOf(head, rows, true));
     for (KernelSpec &part : parts) {
       part.threads = threads;
       for (const ProductShape &shape : productsOf(part))
@@ -104,6 +106,15 @@ static std::vector<ProductShape> ofHead(const HeadShape &head, int threads) {
     }
   }
   return found;
+}
+
+/// Null of other kernels.
+static Result<HeadShape> (*readerOfHead(const std::string &name))(const KernelSpec &) {
+  return name == "linear_cross_entropy"        ? readHead
+         : name == "linear_cross_entropy_grad" ? readHeadGrad
+         : name == "linear_log_softmax"        ? readLogHead
+         : name == "linear_log_softmax_grad"   ? readLogHeadGrad
+                                               : nullptr;
 }
 
 std::vector<ProductShape> productsOf(const KernelSpec &spec) {
@@ -120,8 +131,8 @@ std::vector<ProductShape> productsOf(const KernelSpec &spec) {
       return {};
     shape = read->product;
     isOfOrderedWhole = isOrdered(read->whole);
-  } else if (spec.name == "linear_cross_entropy" || spec.name == "linear_cross_entropy_grad") {
-    Result<HeadShape> head = spec.name == "linear_cross_entropy" ? readHead(spec) : readHeadGrad(spec);
+  } else if (auto readSpec = readerOfHead(spec.name)) {
+    Result<HeadShape> head = readSpec(spec);
     return head ? ofHead(*head, spec.threads) : std::vector<ProductShape>();
   } else if (spec.name == "linear_gelu_grad") { // of plans for GPUs, on a CPU
     Result<LinearParts> parts = LinearParts::of(spec);

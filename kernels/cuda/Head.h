@@ -1,9 +1,9 @@
 //===- Head.h - a linear layer and its loss, a chunk of rows at a time --------------===//
 //
-// linear_cross_entropy and its gradient (Liger: arXiv 2410.10989). Logits of a chunk are a product of the library's;
-// then a block per row makes its loss and, where it stands, its gradient; of that the library makes the gradients of
-// input and weight. Logits are read from memory once and written once (Row.h). Sums over chunks go on in their order,
-// each by the threads that have its elements: the same bits every time.
+// linear_cross_entropy, linear_log_softmax and their gradients (Liger: arXiv 2410.10989). Logits of a chunk are a
+// product of the library's; then a block per row makes its loss and, where it stands, its gradient; of that the library
+// makes the gradients of input and weight. Logits are read from memory once and written once (Row.h). Sums over chunks
+// go on in their order, each by the threads that have its elements: the same bits every time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -17,21 +17,24 @@
 namespace zc::cuda {
 
 /// Loss of each row, and its logits' gradient over them, if there is a factor.
-template <typename T, int V, int P> struct HeadRowsBody {
+template <typename T, int V, int P, typename Cap> struct HeadRowsBody {
   T *logits; ///< of this chunk; labels and losses are of all rows
   Labels labels;
   const double *factor;
   double *losses;
   int64_t firstRow, rows, n, ignored;
+  Cap cap;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
-    forRows<P, V>(
-        block, index, static_cast<const T *>(logits), rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
-          const Real<T> whole = logSumExp(block, row, n);
-          const int64_t label = labels[firstRow + number];
-          block.once([&] { losses[firstRow + number] = lossOfRow(logits + start, n, whole, label, ignored, frame); });
-          if (factor)
-            slopes(block, start, row, whole, label);
-        });
+    forRows<P, V>(block, index, static_cast<const T *>(logits), rows, n, 1,
+                  [&](int64_t number, int64_t start, auto &row) {
+                    const Real<T> whole = logSumExp(block, row, n, cap);
+                    const int64_t label = labels[firstRow + number];
+                    block.once([&] {
+                      losses[firstRow + number] = lossOfRow(logits + start, n, whole, label, ignored, frame, cap);
+                    });
+                    if (factor)
+                      slopes(block, start, row, whole, label);
+                  });
   }
 
 private:
@@ -40,11 +43,86 @@ private:
     block.sync(); // the label's logit is read before it is written
     const auto scale = static_cast<Real<T>>(*factor);
     forRow<P, V>(block, n, [&](int64_t i, int slot) {
-      Real<T> in[V];
+      Real<T> in[V], out[V];
       row.again(i, slot, in);
-      slopesOf(in, i, whole, scale, label, label != ignored);
+      for (int k = 0; k < V; ++k)
+        out[k] = in[k] = cap.of(in[k]);
+      slopesOf(out, i, whole, scale, label, label != ignored);
+      for (int k = 0; k < V; ++k)
+        out[k] *= cap.slope(in[k]);
+      storePack<V>(logits + start + i, out);
+    });
+  }
+};
+
+/// Of each row the log-softmax at its label and the sum of shares of all; over the logits the gradient of both, if
+/// there are slopes. S: of results.
+template <typename T, typename S, int V, int P, typename Cap> struct LogRowsBody {
+  T *logits; ///< of this chunk; all others are of all rows
+  Labels labels;
+  const S *shares;
+  const double *shareSum;
+  const S *byPicked, *byShared;
+  S *picked, *shared;
+  int64_t firstRow, rows, n;
+  Cap cap;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
+    using A = Real<T>;
+    forRows<P, V>(
+        block, index, static_cast<const T *>(logits), rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
+          const A whole = logSumExp(block, row, n, cap);
+          const int64_t label = labelOf(firstRow + number, frame);
+          const A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
+            A in[V], part = 0;
+            row.again(i, slot, in);
+            for (int k = 0; k < V; ++k)
+              part += static_cast<A>(shares[i + k]) * (cap.of(in[k]) - whole);
+            return part;
+          });
+          block.once([&] {
+            picked[firstRow + number] = static_cast<S>(cap.of(static_cast<A>(load(logits[start + label]))) - whole);
+            shared[firstRow + number] = static_cast<S>(sum);
+          });
+          if (byPicked)
+            slopes(block, start, row, whole, label, firstRow + number);
+        });
+  }
+
+private:
+  /// Negative ones count from the end.
+  ZC_HD int64_t labelOf(int64_t number, const Frame &frame) const {
+    const int64_t label = labels[number];
+    if (label >= -n && label < n)
+      return label < 0 ? label + n : label;
+    frame.wrongIndex(label, n);
+    return 0;
+  }
+  template <typename Block>
+  ZC_HD void slopes(Block &block, int64_t start, Row<Block, T, V, P> &row, Real<T> whole, int64_t label,
+                    int64_t number) const {
+    using A = Real<T>;
+    block.sync(); // the label's logit is read before it is written
+    const A ofLabel = static_cast<A>(byPicked[number]), ofAll = static_cast<A>(byShared[number]);
+    const A total = ofLabel + ofAll * static_cast<A>(*shareSum);
+    forRow<P, V>(block, n, [&](int64_t i, int slot) {
+      A in[V];
+      row.again(i, slot, in);
+      for (int k = 0; k < V; ++k) {
+        const A y = cap.of(in[k]), own = i + k == label ? ofLabel : A(0);
+        in[k] = (own + ofAll * static_cast<A>(shares[i + k]) - total * exponential(y - whole)) * cap.slope(y);
+      }
       storePack<V>(logits + start + i, in);
     });
+  }
+};
+
+template <typename S> struct ShareSumBody {
+  const S *shares;
+  double *sum;
+  int64_t n;
+  template <typename Block> ZC_HD void operator()(Block &block, int64_t, const Frame &) const {
+    const double all = block.template reduce<AddOf>(n, 0.0, [&](int64_t c) { return static_cast<double>(shares[c]); });
+    block.once([&] { *sum = all; });
   }
 };
 
@@ -88,10 +166,10 @@ template <typename Target> struct HeadProducts {
       return {};
     };
     ZC_RETURN_IF_ERROR(take(made.logits, shapes::logitsOf(s, rows)));
-    if (s.isGrad) {
+    if (s.isGrad)
       ZC_RETURN_IF_ERROR(take(made.inputGrad, shapes::inputGradOf(s, rows)));
+    if (s.trainsLayer())
       ZC_RETURN_IF_ERROR(take(made.weightGrad, shapes::weightGradOf(s, rows, adds)));
-    }
     return Result<HeadProducts>(std::move(made));
   }
 };
@@ -117,7 +195,7 @@ public:
     if (shape.widens()) {
       KernelSpec cast;
       cast.name = "cast";
-      cast.operands = {{DType::f32, spec.operands[3].dims}, spec.operands[3]};
+      cast.operands = {{DType::f32, spec.operands[shape.weightAt()].dims}, spec.operands[shape.weightAt()]};
       cast.numInputs = 1;
       Prepared<Target> kernel = make(cast);
       ZC_RETURN_IF_ERROR(kernel.status());
@@ -127,9 +205,11 @@ public:
   }
 
   template <typename Launcher> void operator()(void *const *operands, const Launcher &launch) {
-    const Labels labels(operands[at + 1], s.label);
-    auto *loss = static_cast<S *>(operands[numInputs]);
-    if (s.isGrad)
+    const Labels labels(operands[s.labelsAt()], s.label);
+    if (s.isEach && s.isGrad)
+      launch.template blocks<1024>(
+          1, ShareSumBody<S>{static_cast<const S *>(operands[s.sharesAt()]), factor.of(operands), s.classes});
+    else if (s.isGrad)
       launch.template blocks<1024>(1, LossFactorBody<S>{static_cast<const S *>(operands[0]), labels,
                                                         factor.of(operands), s.rows, s.classes, s.ignoreIndex, s.sum});
     int64_t row = 0;
@@ -138,12 +218,15 @@ public:
       runChunk(products, row, operands, launch);
       row += products.rows;
     } while (row < s.rows);
-    launch.template blocks<1024>(1, MeanLossBody<S>{labels, losses.of(operands), loss, s.rows, s.ignoreIndex, s.sum});
+    if (!s.isEach)
+      launch.template blocks<1024>(1, MeanLossBody<S>{labels, losses.of(operands),
+                                                      static_cast<S *>(operands[s.resultsAt()]), s.rows, s.ignoreIndex,
+                                                      s.sum});
     finish(operands, launch);
   }
 
 private:
-  Head(const KernelSpec &spec, const shapes::HeadShape &shape) : s(shape), at(s.isGrad), numInputs(spec.numInputs) {
+  Head(const KernelSpec &spec, const shapes::HeadShape &shape) : s(shape) {
     const HeadSpace space(shape);
     shapes::Workspace workspace(spec);
     scratch = workspace.take<char>(space.scratch);
@@ -170,20 +253,31 @@ private:
 
   template <typename Launcher>
   void runChunk(HeadProducts<Target> &products, int64_t row, void *const *operands, const Launcher &launch) const {
-    const T *input = static_cast<const T *>(operands[at]) + row * s.width;
-    const void *weight = operands[at + 2], *bias = s.hasBias ? operands[at + 3] : nullptr;
+    const T *input = static_cast<const T *>(operands[s.inputAt()]) + row * s.width;
+    const void *weight = operands[s.weightAt()], *bias = s.hasBias ? operands[s.biasAt()] : nullptr;
     T *scores = logits.of(operands);
     call(launch, *products.logits, {input, weight, bias, scores}, operands);
-    overKeptRows<T>(launch, products.rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
-      const Labels labels(operands[at + 1], s.label);
-      return HeadRowsBody<T, cut.kPack, cut.kKept>{scores, labels,        factor.of(operands), losses.of(operands),
-                                                   row,    products.rows, s.classes,           s.ignoreIndex};
-    });
+    auto overLogits = [&](const auto &cap) {
+      if (s.isEach)
+        return overEach(products.rows, row, operands, launch, cap);
+      overKeptRows<T>(launch, products.rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
+        const Labels labels(operands[s.labelsAt()], s.label);
+        return HeadRowsBody<T, cut.kPack, cut.kKept, std::decay_t<decltype(cap)>>{
+            scores,        labels, factor.of(operands), losses.of(operands), row, products.rows, s.classes,
+            s.ignoreIndex, cap};
+      });
+    };
+    if (s.cap == 0)
+      overLogits(Uncapped());
+    else
+      overLogits(CappedAt<Real<T>>{static_cast<Real<T>>(s.cap)});
     if (!s.isGrad)
       return;
-    T *inputGrad = static_cast<T *>(operands[numInputs + 1]) + row * s.width;
+    T *inputGrad = static_cast<T *>(operands[s.gradientsAt()]) + row * s.width;
     call(launch, *products.inputGrad, {scores, weight, inputGrad}, operands);
-    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[numInputs + 2];
+    if (s.isFrozen)
+      return;
+    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[s.gradientsAt() + 1];
     const T *left = s.transWeight ? scores : input, *right = s.transWeight ? input : scores;
     call(launch, *products.weightGrad, {left, right, row ? weightGrad : nullptr, weightGrad}, operands);
     if (s.hasBias)
@@ -192,18 +286,36 @@ private:
           HeadBiasBody<T>{scores, biasSums.of(operands), products.rows, s.classes, biasParts, row > 0});
   }
 
+  template <typename Launcher, typename Cap>
+  void overEach(int64_t rows, int64_t first, void *const *operands, const Launcher &launch, const Cap &cap) const {
+    T *scores = logits.of(operands);
+    auto of = [&](size_t at) { return static_cast<S *>(operands[at]); };
+    overKeptRows<T>(launch, rows, s.classes, isPacked<T>(s.classes, scores), kRowsInTurn, [&](auto cut) {
+      return LogRowsBody<T, S, cut.kPack, cut.kKept, Cap>{scores,
+                                                          Labels(operands[s.labelsAt()], s.label),
+                                                          of(s.sharesAt()),
+                                                          factor.of(operands),
+                                                          s.isGrad ? of(0) : nullptr,
+                                                          s.isGrad ? of(1) : nullptr,
+                                                          of(s.resultsAt()),
+                                                          of(s.resultsAt() + 1),
+                                                          first,
+                                                          rows,
+                                                          s.classes,
+                                                          cap};
+    });
+  }
+
   template <typename Launcher> void finish(void *const *operands, const Launcher &launch) const {
     if (narrow)
-      call(launch, *narrow, {weightSums.of(operands), operands[numInputs + 2]}, operands);
-    if (s.isGrad && s.hasBias)
+      call(launch, *narrow, {weightSums.of(operands), operands[s.gradientsAt() + 1]}, operands);
+    if (s.trainsLayer() && s.hasBias)
       overResults(launch, s.classes,
-                  ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[numInputs + 3]), s.classes,
+                  ReduceFinishBody<T>{biasSums.of(operands), static_cast<T *>(operands[s.gradientsAt() + 2]), s.classes,
                                       s.rows, biasParts, 1, s.classes, ChosenReduction{ReductionKind::sum}});
   }
 
   shapes::HeadShape s;
-  size_t at; ///< of the input
-  size_t numInputs;
   HeadProducts<Target> first, middle, last;            ///< chunks; the first one finds no sums to add to
   std::unique_ptr<typename Target::KernelType> narrow; ///< null where sums have the gradient's type
   shapes::Piece<char> scratch;
@@ -228,6 +340,11 @@ template <typename Target, typename Registry> void addHeads(Registry &registry, 
                [make](const KernelSpec &spec) { return prepareHead<Target>(spec, shapes::readHead(spec), make); });
   registry.add("linear_cross_entropy_grad",
                [make](const KernelSpec &spec) { return prepareHead<Target>(spec, shapes::readHeadGrad(spec), make); });
+  registry.add("linear_log_softmax",
+               [make](const KernelSpec &spec) { return prepareHead<Target>(spec, shapes::readLogHead(spec), make); });
+  registry.add("linear_log_softmax_grad", [make](const KernelSpec &spec) {
+    return prepareHead<Target>(spec, shapes::readLogHeadGrad(spec), make);
+  });
 }
 
 } // namespace zc::cuda

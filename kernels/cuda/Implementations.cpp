@@ -95,6 +95,8 @@ constexpr Record kRecords[] = {
     {"linear_gelu_grad", true, &kProducts, bytesOf<shapes::LinearParts::of, linearBytes>},
     {"linear_cross_entropy", true, &kProducts, bytesOf<shapes::readHead, headBytes>},
     {"linear_cross_entropy_grad", true, &kProducts, bytesOf<shapes::readHeadGrad, headBytes>},
+    {"linear_log_softmax", true, &kProducts, bytesOf<shapes::readLogHead, headBytes>},
+    {"linear_log_softmax_grad", true, &kProducts, bytesOf<shapes::readLogHeadGrad, headBytes>},
     {"attention", true, &kAttention, bytesOf<shapes::readAttention, attentionBytes>},
     {"attention_grad", true, &kAttention, ofAttentionGrad},
     {"conv", true, &kConv, ofConv},

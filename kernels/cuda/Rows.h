@@ -134,9 +134,20 @@ struct TopOf {
   template <typename S> static ZC_HD S apply(S a, S b) { return std::fmax(a, b); }
 };
 
+/// What becomes of logits as they are read: nothing, or a cap, which rises with them.
+struct Uncapped {
+  template <typename A> ZC_HD A of(A x) const { return x; }
+  template <typename A> ZC_HD A slope(A) const { return 1; }
+};
+template <typename A> struct CappedAt {
+  A cap;
+  ZC_HD A of(A x) const { return capped(x, cap); }
+  ZC_HD A slope(A y) const { return cappedSlope(y, cap); }
+};
+
 /// log(sum of e^x) over a row of n logits; every thread has it.
-template <typename Block, typename T, int V, int P>
-ZC_HD Real<T> logSumExp(Block &block, Row<Block, T, V, P> &row, int64_t n) {
+template <typename Block, typename T, int V, int P, typename Cap = Uncapped>
+ZC_HD Real<T> logSumExp(Block &block, Row<Block, T, V, P> &row, int64_t n, const Cap &cap = Cap()) {
   using A = Real<T>;
   const A lowest = -std::numeric_limits<A>::infinity();
   A top = reduceRow<TopOf, P, V>(block, n, lowest, [&](int64_t i, int slot) { // a NaN is in the sum
@@ -146,25 +157,27 @@ ZC_HD Real<T> logSumExp(Block &block, Row<Block, T, V, P> &row, int64_t n) {
       best = TopOf::apply(best, in[k]);
     return best;
   });
+  top = cap.of(top);
   A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
     A in[V], part = 0;
     row.again(i, slot, in);
     for (int k = 0; k < V; ++k)
-      part += exponential(in[k] - top);
+      part += exponential(cap.of(in[k]) - top);
     return part;
   });
   return top + std::log(sum);
 }
 
 /// What a row adds to the loss: 0 for an ignored label, and for one out of range, which fails.
-template <typename T>
-ZC_HD double lossOfRow(const T *x, int64_t n, Real<T> lse, int64_t label, int64_t ignored, const Frame &frame) {
+template <typename T, typename Cap = Uncapped>
+ZC_HD double lossOfRow(const T *x, int64_t n, Real<T> lse, int64_t label, int64_t ignored, const Frame &frame,
+                       const Cap &cap = Cap()) {
   bool counts = label != ignored;
   if (counts && (label < 0 || label >= n)) {
     frame.wrongLabel(label, n);
     counts = false;
   }
-  return counts ? static_cast<double>(lse) - static_cast<double>(load(x[label])) : 0;
+  return counts ? static_cast<double>(lse) - static_cast<double>(cap.of(static_cast<Real<T>>(load(x[label])))) : 0;
 }
 
 /// The gradient of a row's logits from the i-th on; of a label that is ignored, none.

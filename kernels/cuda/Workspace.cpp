@@ -25,12 +25,14 @@ NormGradCut::NormGradCut(int64_t rows, int64_t n, int64_t elementBytes, int64_t 
 }
 
 HeadSpace::HeadSpace(const shapes::HeadShape &s)
-    : scratch(matmulBytes(Space::times(s.chunk, s.classes))), logits(Space::times(s.chunk, s.classes)), losses(s.rows),
-      factors(s.isGrad), biasParts(s.isGrad && s.hasBias ? std::min<int64_t>(16, (s.chunk + 63) / 64) : 0),
+    : scratch(matmulBytes(Space::times(s.chunk, s.classes))), logits(Space::times(s.chunk, s.classes)),
+      losses(s.isEach ? 0 : s.rows), factors(s.isGrad),
+      biasParts(s.trainsLayer() && s.hasBias ? std::min<int64_t>(16, (s.chunk + 63) / 64) : 0),
       biasSums(Space::times(biasParts, s.classes)), weightSums(s.widens() ? Space::times(s.classes, s.width) : 0) {
   if (s.isGrad)
-    scratch =
-        std::max({scratch, matmulBytes(Space::times(s.chunk, s.width)), matmulBytes(Space::times(s.classes, s.width))});
+    scratch = std::max(scratch, matmulBytes(Space::times(s.chunk, s.width)));
+  if (s.trainsLayer())
+    scratch = std::max(scratch, matmulBytes(Space::times(s.classes, s.width)));
 }
 
 int64_t HeadSpace::bytes(const shapes::HeadShape &s) const {

@@ -46,6 +46,10 @@ template <typename T> ZC_HD T geluSlope(T x, bool tanh) {
   return T(0.5) * (1 + std::erf(x * T(kSqrtHalf))) + x * T(kInvSqrtTwoPi) * std::exp(T(-0.5) * x * x);
 }
 
+/// A logit that never reaches +-cap (Gemma 2, arXiv 2408.00118), and the slope there, of what it became.
+template <typename T> ZC_HD T capped(T x, T cap) { return cap * std::tanh(x / cap); }
+template <typename T> ZC_HD T cappedSlope(T y, T cap) { return 1 - y / cap * (y / cap); }
+
 template <typename T> ZC_HD T siluSlope(T x) {
   T s = logistic(x);
   return s * (1 + x * (1 - s));

@@ -2,20 +2,19 @@
 #include "kernels/Workspace.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace zc::shapes {
 
-/// `first`: the input's place among the operands.
-static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
-  HeadShape s{};
-  s.isGrad = first == 1;
-  s.tf32 = spec.tf32;
-  Check check(spec);
-  s.isGrad ? check.counts(4, 5, 3, 4) : check.counts(3, 4, 1, 1);
-  s.hasBias = spec.numInputs == first + 4;
-  s.transWeight = spec.getInt("trans_weight", 0) != 0;
-  auto layer = [&] {
-    const TensorType &input = spec.operands[first], &weight = spec.operands[first + 2];
+namespace {
+
+/// Whether operands have the types that `s` says.
+struct HeadTypes {
+  const KernelSpec &spec;
+  HeadShape &s;
+
+  bool isLayer() const {
+    const TensorType &input = spec.operands[s.inputAt()], &weight = spec.operands[s.weightAt()];
     s.dtype = input.dtype;
     if (!isComputeFloat(s.dtype) || weight.dtype != s.dtype || input.dims.size() != 2 || weight.dims.size() != 2)
       return false;
@@ -25,36 +24,68 @@ static Result<HeadShape> read(const KernelSpec &spec, size_t first) {
     return weight.dims[s.transWeight ? 1 : 0] == s.width &&
            Workspace::times(s.rows, s.classes, s.width) < int64_t(1) << 60 &&
            Workspace::times(s.rows, s.classes) < int64_t(1) << 56 &&
-           (!s.hasBias || spec.operands[first + 3] == TensorType{s.dtype, {s.classes}});
-  };
-  auto labelled = [&] {
-    const TensorType &labels = spec.operands[first + 1], &loss = spec.operands[spec.numInputs];
+           (!s.hasBias || spec.operands[s.biasAt()] == TensorType{s.dtype, {s.classes}});
+  }
+
+  bool isLabelled() const {
+    const TensorType &labels = spec.operands[s.labelsAt()];
     s.label = labels.dtype;
-    s.stat = loss.dtype;
-    return isIndex(s.label) && labels.dims == Dims{s.rows} && loss.dims.empty() &&
-           (s.stat == DType::f32 || (s.stat == DType::f64 && s.dtype == DType::f64)) &&
-           (!s.isGrad || spec.operands[0] == loss);
-  };
-  auto gradients = [&] {
-    size_t out = spec.numInputs;
-    return !s.isGrad ||
-           (spec.operands.size() == out + (s.hasBias ? 4 : 3) && spec.operands[out + 1] == spec.operands[1] &&
-            spec.operands[out + 2] == spec.operands[3] && (!s.hasBias || spec.operands[out + 3] == spec.operands[4]));
-  };
+    s.stat = spec.operands[s.resultsAt()].dtype;
+    const TensorType result{s.stat, s.isEach ? Dims{s.rows} : Dims{}};
+    auto isResult = [&](size_t first) {
+      return std::count(spec.operands.begin() + first, spec.operands.begin() + first + s.resultsOf(), result) ==
+             static_cast<std::ptrdiff_t>(s.resultsOf());
+    };
+    return isIndex(s.label) && labels.dims == Dims{s.rows} && isResult(s.resultsAt()) &&
+           (s.stat == DType::f32 || (s.stat == DType::f64 && s.dtype == DType::f64)) && (!s.isGrad || isResult(0)) &&
+           (!s.isEach || spec.operands[s.sharesAt()] == TensorType{s.stat, {s.classes}});
+  }
+
+  bool hasGradients() const {
+    if (!s.isGrad)
+      return true;
+    const size_t ofLayer = s.isFrozen ? 0 : s.hasBias ? 2 : 1;
+    const auto gradients = spec.operands.begin() + s.gradientsAt();
+    return spec.operands.size() == s.gradientsAt() + 1 + ofLayer && *gradients == spec.operands[s.inputAt()] &&
+           std::equal(gradients + 1, spec.operands.end(), spec.operands.begin() + s.weightAt());
+  }
+};
+
+} // namespace
+
+static Result<HeadShape> read(const KernelSpec &spec, bool isEach, bool isGrad) {
+  HeadShape s{};
+  s.isEach = isEach;
+  s.isGrad = isGrad;
+  s.tf32 = spec.tf32;
+  s.cap = spec.getReal("cap", 0);
+  s.isFrozen = spec.getInt("frozen", 0) != 0;
+  s.transWeight = spec.getInt("trans_weight", 0) != 0;
+  const size_t least = s.resultsAt(), results = s.resultsOf(); // of inputs
+  s.hasBias = spec.numInputs == least + 1;
+  Check check(spec);
+  check.counts(least, least + 1, results + (isGrad ? 1 : 0), results + (isGrad ? 3 : 0));
+  const HeadTypes types{spec, s};
   int64_t chunk = spec.getInt("chunk", 0);
-  ZC_RETURN_IF_ERROR(check.that(layer, "input [N,K], a weight that multiplies, a bias [C], of one float type")
-                         .that(labelled, "labels [N], and a scalar loss in fp32")
-                         .that(gradients, "gradients of the operands' types")
-                         .that([&] { return chunk >= 1; }, "a chunk of at least one row")
-                         .done());
+  ZC_RETURN_IF_ERROR(
+      check
+          .that([&] { return types.isLayer(); }, "input [N,K], a weight that multiplies, a bias [C], of one float type")
+          .that([&] { return types.isLabelled(); },
+                isEach ? "labels [N], and shares [C] and results [N] in fp32" : "labels [N], and a scalar loss in fp32")
+          .that([&] { return types.hasGradients(); }, "gradients of the operands' types")
+          .that([&] { return chunk >= 1; }, "a chunk of at least one row")
+          .that([&] { return !spec.has("cap") || (s.cap > 0 && std::isfinite(s.cap)); }, "a cap above 0")
+          .done());
   s.chunk = std::max<int64_t>(1, std::min(chunk, s.rows));
   s.ignoreIndex = spec.getInt("ignore_index", -100);
   s.sum = spec.getInt("sum", 0) != 0;
   return s;
 }
 
-Result<HeadShape> readHead(const KernelSpec &spec) { return read(spec, 0); }
-Result<HeadShape> readHeadGrad(const KernelSpec &spec) { return read(spec, 1); }
+Result<HeadShape> readHead(const KernelSpec &spec) { return read(spec, false, false); }
+Result<HeadShape> readHeadGrad(const KernelSpec &spec) { return read(spec, false, true); }
+Result<HeadShape> readLogHead(const KernelSpec &spec) { return read(spec, true, false); }
+Result<HeadShape> readLogHeadGrad(const KernelSpec &spec) { return read(spec, true, true); }
 
 static const Attribute kSet = int64_t(1);
 
@@ -135,14 +166,17 @@ HeadPieces::HeadPieces(const HeadShape &s) {
     if (!s.isGrad)
       continue;
     needs(inputGradOf(s, rows));
+    if (s.isFrozen)
+      continue;
     needs(weightGradOf(s, rows, false));
     needs(weightGradOf(s, rows, true));
   }
   logits = Workspace::times(s.chunk, s.classes);
   lse = s.chunk;
+  losses = s.cap == 0 || s.isEach ? 0 : s.chunk;
   weightSums = s.widens() ? Workspace::times(s.classes, s.width) : 0;
-  biasSums = s.isGrad && s.hasBias ? s.classes : 0;
-  if (s.chunk < s.rows) {
+  biasSums = s.trainsLayer() && s.hasBias ? s.classes : 0;
+  if (s.chunk < s.rows && !s.isEach) {
     places = labels = s.chunk;
     inputs = Workspace::times(s.chunk, s.width);
     inputGrads = s.isGrad ? inputs : 0;
@@ -154,7 +188,7 @@ int64_t HeadPieces::bytes(const HeadShape &s) const {
                                  Workspace::bytesOf(labels, static_cast<size_t>(sizeOf(s.label))));
   for (int64_t elements : {logits, inputs, inputGrads})
     total = Workspace::sum(total, Workspace::bytesOf(elements, static_cast<size_t>(sizeOf(s.dtype))));
-  for (int64_t floats : {lse, weightSums, biasSums})
+  for (int64_t floats : {lse, losses, weightSums, biasSums})
     total = Workspace::sum(total, Workspace::bytesOf<float>(floats));
   return total;
 }

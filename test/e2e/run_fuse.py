@@ -21,10 +21,14 @@ def model(name, *flags, batch=BATCH, rows=32):
     return path
 
 
-MODELS = {"tied": model("tied"), "untied": model("untied", "--untied")}
+MODELS = {"tied": model("tied"), "untied": model("untied", "--untied"), "capped": model("capped", "--cap", "0.5"),
+          "smoothed": model("smoothed", "--smoothing", "0.1"), "weighted": model("weighted", "--untied", "--class-weights")}
 # Chunks of a GPU are larger.
-LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) for kind, flags in (("tied", ()), ("untied", ("--untied",)))}
-HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH)}  # worth it in 16 bits
+LARGE = {f"{kind} large": model(f"{kind} large", *flags, batch=20, rows=80) 
+         for kind, flags in (("tied", ()), ("untied", ("--untied",)), ("smoothed", ("--smoothing", "0.1", "--cap", "0.5")))}
+HALVES = {"tied long": model("tied long", batch=2 * BATCH), "untied long": model("untied long", "--untied", batch=2 * BATCH),
+          "capped long": model("capped long", "--cap", "0.5", batch=2 * BATCH),
+          "smoothed long": model("smoothed long", "--smoothing", "0.1", "--cap", "0.5", batch=2 * BATCH)}  # worth it in 16 bits
 
 
 # An export whose model adds a bias to the logits, behind a reshape, which is zeros until it is trained; of few classes it takes many rows.
@@ -56,17 +60,18 @@ def train(name, kind, flags, world=1, device="cpu"):
     metrics = suite.train(compiled, out, "-n", world, "--device", device, "--data", suite.dir / f"{kind}.safetensors", "--steps", STEPS,
                           "--threads", 1, "--nvme-dir", suite.dir)
     suite.tool("zero-run", "export", out / "final", "--safetensors", out / "exported.safetensors")
-    weights = {n: values for n, (_, _, values) in read_safetensors(out / "exported.safetensors").items()}
+    exported = read_safetensors(out / "exported.safetensors") if "bf16" not in flags else {}  # where frozen ones have 16 bits
+    weights = {n: values for n, (_, _, values) in exported.items()}
     return [m["loss"] for m in metrics], [m["grad_norm"] for m in metrics], weights
 
 
 def heads(compiled):
     """Steps that are a fused head's."""
-    return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_cross_entropy')
+    return suite.tool("zero-run", "inspect", compiled, "--text").count('"linear_')
 
 
-def peak(*flags):
-    text = suite.tool("zero-compile", MODELS["untied"], "--dry-run", "--json", *flags)
+def peak(kind, *flags):
+    text = suite.tool("zero-compile", {**MODELS, **HALVES}[kind], "--dry-run", "--json", *flags)
     return json.loads(text)["tiers"]["device"]["peak_bytes"]
 
 
@@ -106,17 +111,21 @@ def where():
     expect(0, "off", "--fuse", "off")
     expect(0, "cuda", "--target", "cuda") # one of its chunks has all rows
     expect(1, "cuda-large", "--target", "cuda", kind="untied large")
+    for kind in ("untied", "capped", "smoothed", "weighted"):  # whose classes each rank has a part of
+        expect(0, f"model-axis-{kind}", "--world-size", 2, "--tensor-parallel", 2, kind=kind)
     expect(0, "tiles", "--zero-stage", 3, "--tile-linear", "512KiB")
     expect(1, "larger-tiles", "--zero-stage", 3, "--tile-linear", "2MiB")
 
 
-def memory():
+def memory(kind, *flags):
     """Half of the logits is left: a chunk of two."""
-    saved = peak("--fuse", "off") - peak()
-    logits = BATCH * SEQ * VOCAB * 4
-    if saved < 0.45 * logits:
-        raise Case(f"{saved} bytes fewer, of {logits} of logits")
-    return saved / logits
+    def run():
+        saved = peak(kind, *flags, "--fuse", "off") - peak(kind, *flags)
+        logits = BATCH * (2 if kind in HALVES else 1) * SEQ * VOCAB * (2 if "bf16" in flags else 4)
+        if saved < 0.45 * logits:
+            raise Case(f"{saved} bytes fewer, of {logits} of logits")
+        return saved / logits
+    return " ".join(["memory", kind, *flags]), run
 
 
 def labels():
@@ -142,9 +151,13 @@ def evaluation():
     return close("val_loss", *outcomes, 1e-5)
 
 
+FROZEN = ("--frozen", "head.weight")  # as beside adapters
 write_targets(suite.dir / "bart.safetensors")
-suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2)])
+suite.run([against_unfused(kind, "fp32", 1e-5) for kind in (*MODELS, *EXPORTED)] + [against_unfused("untied long", "bf16", 2e-2), against_unfused("tied long", "fp16", 2e-2),
+           against_unfused("capped long", "bf16", 2e-2), against_unfused("smoothed long", "bf16", 2e-2),
+           against_unfused("weighted", "fp32", 1e-5, *FROZEN)])
 ACCUMULATED = ("--grad-accumulation", "2")
+suite.run([against_unfused("untied", "fp32", 1e-5, *FROZEN), against_unfused("untied long", "bf16", 2e-2, *FROZEN), bits("untied", 2, "--zero-stage", 3, group=FROZEN)])
 suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage, group in suite.draw(itertools.product(range(4), ((), ACCUMULATED)), 4)] +
           [bits("tied", 2, "--zero-stage", 3, "--offload-param", tier, "--offload-optimizer", tier) for tier in ("host", "nvme")] +
           [bits("tied", 2, "--zero-stage", 3, device="sync"), bits("tied", 2, "--zero-stage", 3, device="fake"),
@@ -152,8 +165,10 @@ suite.run([bits("tied", 2, "--zero-stage", stage, group=group) for stage, group 
            bits("tied", 2, "--checkpoint-activations", "selective", "--zero-stage", 2), bits("tied", 2, "--offload-activation", "host"),
            bits("tied", 2, "--zero-stage", 3, "--micro-order", "vertical", group=ACCUMULATED)])
 CUDA = ("--target", "cuda")
-suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA)] +
+suite.run([against_unfused("tied large", "fp32", 1e-5, *CUDA), against_unfused("untied large", "bf16", 2e-2, *CUDA),
+           against_unfused("smoothed large", "fp32", 1e-5, *CUDA)] +
           [bits("tied large", 2, "--zero-stage", stage, device=device, group=CUDA)
            for stage, device in suite.draw(((3, "cpu"), (3, "fake"), (0, "fake")), 2, covering_values=False)])
-suite.run([("what is fused", where), ("memory", memory), ("labels", labels), ("evaluation", evaluation)])
+suite.run([("what is fused", where), memory("untied"), memory("capped"), memory("smoothed"), memory("weighted"), memory("untied", *FROZEN), memory("untied long", "--precision", "bf16", *FROZEN),
+           ("labels", labels), ("evaluation", evaluation)])
 suite.finish()

@@ -81,12 +81,24 @@ TEST(Fibers, lossesHaveTheBitsOfBlocks) {
 TEST(Fibers, headsHaveTheBitsOfBlocks) {
   for (DType type : {DType::f32, DType::bf16})
     for (int64_t classes : {240, 1200}) { // by warps, by blocks
+      const Attributes plain{{"ignore_index", int64_t{-100}}, {"chunk", int64_t{4}}};
+      Attributes capped = plain;
+      capped["cap"] = 5.0;
       const TensorType x{type, {6, 8}}, weight{type, {8, classes}};
       const Value labels = i64({6}, {239, 3, -100, 167, 100, 200});
-      expectBitsOfBlocks({"linear_cross_entropy_grad",
-                          {f32({}, {3}), uniform(x, 1, -1, 1), labels, uniform(weight, 2, -1, 1)},
-                          {Value({DType::f32, {}}), Value(x), Value(weight)},
-                          {{"ignore_index", int64_t{-100}}, {"chunk", int64_t{4}}}},
+      for (const Attributes &attributes : {plain, capped})
+        expectBitsOfBlocks({"linear_cross_entropy_grad",
+                            {f32({}, {3}), uniform(x, 1, -1, 1), labels, uniform(weight, 2, -1, 1)},
+                            {Value({DType::f32, {}}), Value(x), Value(weight)},
+                            attributes},
+                           2);
+      const Value each({DType::f32, {6}});
+      expectBitsOfBlocks({"linear_log_softmax_grad",
+                          {uniform(each.type, 3, -1, 1), uniform(each.type, 4, -1, 1), uniform(x, 1, -1, 1),
+                           i64({6}, {239, 3, -100, 167, 100, 200}), uniform({DType::f32, {classes}}, 5, 0, 0.01),
+                           uniform(weight, 2, -1, 1)},
+                          {each, each, Value(x), Value(weight)},
+                          {{"chunk", int64_t{4}}}},
                          2);
     }
 }

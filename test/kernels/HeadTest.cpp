@@ -38,6 +38,152 @@ TEST(FastHead, matchesThePlainOne) {
       });
 }
 
+// Logits that a cap has changed by a third; which of them do not count stays so.
+TEST(FastHead, capsLogits) {
+  for (double cap : {0.5, 30.0})
+    for (bool sums : {true, false})
+      forFastTypes([&](DType type) {
+        const Value x = random(type, {40, 12}, 1, -1, 1), w = random(type, {12, 101}, 2, -1, 1);
+        Value labels = uniform({DType::i32, {40}}, 3, 0, 101);
+        for (int64_t r : {1, 20, 39})
+          labels.set(r, -100);
+        Attributes attributes{{"cap", cap}, {"chunk", int64_t{16}}};
+        if (sums)
+          attributes["sum"] = kOne;
+        const Value loss({DType::f32, {}});
+        const double tolerance = type == DType::f32 ? 2e-5 : 2e-2;
+        expectFastMatches({"linear_cross_entropy", {x, labels, w}, {loss}, attributes}, tolerance);
+        const Value bias = random(type, {101}, 4, -1, 1);
+        expectFastMatches({"linear_cross_entropy_grad",
+                           {f32({}, {3}), x, labels, w, bias},
+                           {loss, Value(x.type), Value(w.type), Value(bias.type)},
+                           attributes},
+                          tolerance);
+        for (int64_t r = 3; r < 40; ++r)
+          labels.set(r, -100); // rows are gathered
+        expectFastMatches({"linear_cross_entropy_grad",
+                           {f32({}, {3}), x, labels, w},
+                           {loss, Value(x.type), Value(w.type)},
+                           attributes},
+                          tolerance);
+      });
+}
+
+// The plain head's cap is tanh between its layer and its loss.
+TEST(FastHead, capsAsItsPartsDo) {
+  const double cap = 2;
+  const Value x = random(DType::f64, {9, 6}, 1, -1, 1), w = random(DType::f64, {11, 6}, 2, -1, 1);
+  const Value labels = uniform({DType::i64, {9}}, 3, 0, 11), scale = random(DType::f64, {}, 4, cap, cap);
+  const TensorType logits{DType::f64, {9, 11}}, scalar{DType::f64, {}};
+  Value y = must(run({"matmul", {x, w}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
+  y = must(run({"div", {y, scale}, {Value(logits)}}))[0];
+  y = must(run({"tanh", {y}, {Value(logits)}}))[0];
+  y = must(run({"mul", {y, scale}, {Value(logits)}}))[0];
+  const Value loss = must(run({"cross_entropy", {y, labels}, {Value(scalar), Value({DType::f64, {9}})}}))[0];
+  Call head{"linear_cross_entropy",
+            {x, labels, w},
+            {Value(scalar)},
+            {{"trans_weight", kOne}, {"chunk", int64_t{4}}, {"cap", cap}}};
+  expectOutputs(head, {{loss.get(0)}}, 1e-12);
+  for (double none : {0.0, -1.0, double(INFINITY), kNan}) {
+    head.attributes["cap"] = none;
+    EXPECT_FALSE(run(head).ok()) << none;
+  }
+}
+
+/// linear_log_softmax_grad of 70 rows and 301 classes.
+Call logsOfRows(DType type, bool hasBias, double cap) {
+  const Value x = random(type, {70, 24}, 1, -1, 1), w = random(type, {301, 24}, 2, -1, 1);
+  const Value bias = random(type, {301}, 4, -1, 1), each({type == DType::f64 ? DType::f64 : DType::f32, {70}});
+  const Value shares = random(each.type.dtype, {301}, 5, 0, 0.01);
+  Call call{"linear_log_softmax_grad",
+            {random(each.type.dtype, {70}, 6), random(each.type.dtype, {70}, 7), x,
+             uniform({DType::i32, {70}}, 3, -301, 301), shares, w},
+            {each, each, Value(x.type), Value(w.type)},
+            {{"trans_weight", kOne}, {"chunk", int64_t{32}}}};
+  if (hasBias) {
+    call.inputs.push_back(bias);
+    call.outputs.emplace_back(bias.type);
+  }
+  if (cap != 0)
+    call.attributes["cap"] = cap;
+  return call;
+}
+
+TEST(FastHead, takesLogsOfRows) {
+  for (double cap : {0.0, 3.0})
+    for (bool hasBias : {true, false})
+      forFastTypes([&](DType type) {
+        const double tolerance = type == DType::f32 ? 2e-5 : 2e-2;
+        Call call = logsOfRows(type, hasBias, cap);
+        expectFastMatches(call, tolerance);
+        call.name = "linear_log_softmax";
+        call.inputs.erase(call.inputs.begin(), call.inputs.begin() + 2);
+        call.outputs.erase(call.outputs.begin() + 2, call.outputs.end());
+        expectFastMatches(call, tolerance);
+      });
+}
+
+// The plain head's numbers are those of the log-softmax of its layer, and so are its gradients.
+TEST(FastHead, takesLogsAsItsPartsDo) {
+  const Call call = logsOfRows(DType::f64, true, 0);
+  const std::vector<Value> all = must(run(call));
+  const Value &byPicked = call.inputs[0], &byShared = call.inputs[1], &x = call.inputs[2], &labels = call.inputs[3],
+              &shares = call.inputs[4], &w = call.inputs[5], &bias = call.inputs[6];
+  const TensorType logits{DType::f64, {70, 301}};
+  const Attributes axis{{"axis", int64_t{1}}};
+  const Value scores = must(run({"matmul", {x, w, bias}, {Value(logits)}, {{"trans_rhs", kOne}}}))[0];
+  const Value y = must(run({"log_softmax", {scores}, {Value(logits)}, axis}))[0];
+  Value slopes(logits);
+  std::vector<double> picked(70), shared(70);
+  for (int64_t r = 0; r < 70; ++r) {
+    const int64_t label = (static_cast<int64_t>(labels.get(r)) + 301) % 301;
+    picked[static_cast<size_t>(r)] = y.get(r * 301 + label);
+    for (int64_t c = 0; c < 301; ++c) {
+      shared[static_cast<size_t>(r)] += shares.get(c) * y.get(r * 301 + c);
+      slopes.set(r * 301 + c, byShared.get(r) * shares.get(c) + (c == label ? byPicked.get(r) : 0));
+    }
+  }
+  expectNear(all[0], picked, 1e-12);
+  expectNear(all[1], shared, 1e-12);
+  const Value d = must(run({"log_softmax_grad", {slopes, y}, {Value(logits)}, axis}))[0];
+  expectNear(all[2], elements(must(run({"matmul", {d, w}, {Value(x.type)}}))[0]), 1e-12);
+  expectNear(all[3], elements(must(run({"matmul", {d, x}, {Value(w.type)}, {{"trans_lhs", kOne}}}))[0]), 1e-12);
+  expectNear(all[4], elements(must(run({"reduce_sum", {d}, {Value(bias.type)}, {{"axes", Ints{0}}}}))[0]), 1e-12);
+}
+
+TEST(FastHead, refusesLabelsOfNoClass) {
+  for (bool plain : {true, false})
+    for (int64_t label : {301, -302}) {
+      Call call = logsOfRows(DType::f32, false, 0);
+      call.inputs[3].set(69, static_cast<double>(label));
+      Result<std::vector<Value>> result = run(call, plain);
+      ASSERT_FALSE(result.ok());
+      EXPECT_EQ(result.error().message,
+                "label " + std::to_string(label) + " of kernel 'linear_log_softmax_grad' is not in [-301, 301)");
+    }
+}
+
+// A frozen layer: loss and the input's gradient have the bits that they have beside the layer's.
+TEST(FastHead, hasTheSameBitsWithoutTheLayersGradients) {
+  for (bool plain : {true, false})
+    for (int64_t chunk : {int64_t{3}, int64_t{7}})
+      forFastTypes([&](DType type) {
+        const Value x = random(type, {7, 5}, 1, -1, 1), w = random(type, {11, 5}, 2, -1, 1), b = random(type, {11}, 3);
+        Call call{"linear_cross_entropy_grad",
+                  {f32({}, {3}), x, i64({7}, {1, -100, 0, 10, 5, 5, 2}), w, b},
+                  {Value({DType::f32, {}}), Value(x.type), Value(w.type), Value(b.type)},
+                  {{"trans_weight", kOne}, {"chunk", chunk}}};
+        const std::vector<Value> all = must(run(call, plain));
+        call.outputs.erase(call.outputs.begin() + 2, call.outputs.end());
+        EXPECT_FALSE(run(call, plain).ok());
+        call.attributes["frozen"] = kOne;
+        const std::vector<Value> some = must(run(call, plain));
+        EXPECT_TRUE(some[0] == all[0]);
+        EXPECT_TRUE(some[1] == all[1]);
+      });
+}
+
 // Rows whose labels do not count are left out where they would fill chunks; which is seen by what they hold.
 TEST(FastHead, leavesOutRowsThatDoNotCount) {
   const int64_t rows = 130, width = 33, classes = 301;

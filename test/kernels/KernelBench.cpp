@@ -224,6 +224,18 @@ std::vector<Case> cases() {
        {scalar, x, f32({vocabulary, width})},
        {{"trans_weight", kOne}, {"chunk", int64_t{512}}},
        3.0 * 2 * 1024 * 50257 * 768},
+      {"head_capped",
+       "linear_cross_entropy_grad",
+       {scalar, x, i64({tokens}), f32({vocabulary, width})},
+       {scalar, x, f32({vocabulary, width})},
+       {{"trans_weight", kOne}, {"chunk", int64_t{512}}, {"cap", 30.0}},
+       3.0 * 2 * 1024 * 50257 * 768},
+      {"head_logs",
+       "linear_log_softmax_grad",
+       {stat, stat, x, i64({tokens}), f32({vocabulary}), f32({vocabulary, width})},
+       {stat, stat, x, f32({vocabulary, width})},
+       {{"trans_weight", kOne}, {"chunk", int64_t{512}}},
+       3.0 * 2 * 1024 * 50257 * 768},
       {"gelu", "gelu", {up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_grad", "gelu_grad", {up, up}, {up}, {{"tanh", kOne}}, 0},
       {"gelu_erf", "gelu", {up}, {up}, {}, 0},
@@ -330,7 +342,8 @@ Case inHalf(Case c, DType half) {
   for (auto *list : {&c.inputs, &c.outputs})
     for (TensorType &type : *list)
       if (type.dtype == DType::f32 &&
-          type.dims.size() > (c.kernel == "cross_entropy" || c.kernel == "cross_entropy_grad" ? 1u : 0u))
+          type.dims.size() >
+              (c.kernel.rfind("cross_entropy", 0) == 0 || c.kernel == "linear_log_softmax_grad" ? 1u : 0u))
         type.dtype = half;
   if (c.kernel.rfind("layer_norm", 0) == 0)
     for (auto *list : {&c.inputs, &c.outputs})

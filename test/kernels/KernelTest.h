@@ -390,7 +390,7 @@ inline double roundingWithin(const Call &call) {
   }
   if (call.name.rfind("batch_norm", 0) == 0 && call.inputs[0].type.dtype != DType::f64)
     return 1e-4;
-  const bool isHead = call.name.rfind("linear_cross_entropy", 0) == 0;
+  const bool isHead = call.name.rfind("linear_cross_entropy", 0) == 0 || call.name.rfind("linear_log_softmax", 0) == 0;
   return isHead ? 4 * roundingOf(call.inputs.back().type.dtype) : 0;
 }
 

@@ -18,6 +18,9 @@ void addRowsOnFibers(cuda::HostKernelRegistry &kernels) {
   kernels.add("linear_cross_entropy_grad", [](const KernelSpec &spec) {
     return cuda::prepareHead<Fibers>(spec, shapes::readHeadGrad(spec), cuda::preparePlainProduct);
   });
+  kernels.add("linear_log_softmax_grad", [](const KernelSpec &spec) {
+    return cuda::prepareHead<Fibers>(spec, shapes::readLogHeadGrad(spec), cuda::preparePlainProduct);
+  });
   cuda::addAttentions<Fibers>(kernels);
 }
 

@@ -30,7 +30,8 @@ Attributes windows(std::initializer_list<const char *> zeros, Attributes others 
 
 std::vector<Case> rowCases(DType t, int64_t a, int64_t b) {
   const TensorType x{t, {a, b}}, y{t, {b, a}}, square{t, {a, a}}, row{t, {b}}, labels{DType::i64, {a}};
-  const TensorType stat{DType::f32, {a}}, scalar{DType::f32, {}}, heads{t, {1, 1, a, b}}, batch{t, {b, a, a}};
+  const TensorType stat{DType::f32, {a}}, shares{DType::f32, {a}}, scalar{DType::f32, {}}, heads{t, {1, 1, a, b}},
+      batch{t, {b, a, a}};
   const TensorType lse{DType::f32, {1, 1, a}}, all{DType::i64, {a, b}}, tuples{DType::i64, {a, 1}};
   const Attributes axis0{{"axis", int64_t{0}}}, axis1{{"axis", int64_t{1}}}, chunks{{"chunk", int64_t{64}}};
   std::vector<Case> cases = {
@@ -44,6 +45,8 @@ std::vector<Case> rowCases(DType t, int64_t a, int64_t b) {
       {"rms_norm_grad", 4, {x, x, row, stat, x, row}, axis1},
       {"linear_cross_entropy", 3, {x, labels, y, scalar}, chunks},
       {"linear_cross_entropy_grad", 4, {scalar, x, labels, y, scalar, x, y}, chunks},
+      {"linear_log_softmax", 4, {x, labels, shares, y, stat, stat}, chunks},
+      {"linear_log_softmax_grad", 6, {stat, stat, x, labels, shares, y, stat, stat, x, y}, chunks},
       {"cross_entropy", 2, {x, labels, scalar, stat}, {}},
       {"cross_entropy_grad", 4, {scalar, x, labels, stat, x}, {}},
       {"gather_grad", 2, {x, labels, x}, axis0},

@@ -171,10 +171,27 @@ def build(a):
         logits = linear(g, x, "/head", a.vocab, hidden, 0.02, bias=False)
     else:
         logits = g.op("MatMul", [x, g.op("Transpose", [embed], "/head", perm=[1, 0])], "/head")
+    if a.cap:
+        cap = lambda: g.constant([a.cap], "/cap", FLOAT, [])
+        logits = g.op("Mul", [g.op("Tanh", [g.op("Div", [logits, cap()], "/cap")], "/cap"), cap()], "/cap")
     flat = g.op("Reshape", [logits, g.constant([-1, a.vocab])])
     labels = g.op("Reshape", ["labels", g.constant([-1])])
-    g.op("SoftmaxCrossEntropyLoss", [flat, labels], outputs=["loss"], ignore_index=-100, reduction="mean")
+    if a.smoothing:
+        smoothed_loss(g, flat, labels, a.smoothing)
+        return g
+    weights = [g.constant([0.5 + i % 7 / 7 for i in range(a.vocab)], "", FLOAT)] if a.class_weights else []
+    g.op("SoftmaxCrossEntropyLoss", [flat, labels, *weights], outputs=["loss"], ignore_index=-100, reduction="mean")
     return g
+
+
+def smoothed_loss(g, logits, labels, smoothing):
+    """The loss of log_softmax, gather and mean, as training loops smooth labels by hand."""
+    logs = g.op("LogSoftmax", [logits], axis=-1)
+    own = g.op("GatherElements", [logs, g.op("Unsqueeze", [labels, g.constant([-1])])], axis=-1)
+    of_all = g.op("ReduceMean", [logs], axes=[-1], keepdims=1)
+    part = lambda x, share: g.op("Mul", [x, g.constant([share], "", FLOAT, [])])
+    mean = g.op("ReduceMean", [g.op("Add", [part(own, 1 - smoothing), part(of_all, smoothing)])], keepdims=0)
+    g.op("Neg", [mean], outputs=["loss"])
 
 
 def write_inputs(a):
@@ -194,6 +211,9 @@ def arguments(argv):
     a.add_argument("--bidirectional", action="store_true", help="every token sees every other, as in BERT")
     a.add_argument("--llama", action="store_true", help="Llama's blocks instead of GPT-2's: RMS norms, rotary positions, a gate, no biases; untied")
     a.add_argument("--untied", action="store_true", help="the head has its own weight")
+    a.add_argument("--cap", type=float, help="logits x become cap tanh(x / cap), as in Gemma 2")
+    a.add_argument("--smoothing", type=float, help="of labels, in a loss of single operations")
+    a.add_argument("--class-weights", action="store_true", help="in the loss")
     a.add_argument("--seed", type=int, help="write real weights (normal deviates); without it the file is sparse")
     a.add_argument("--shared", action="store_true", help="parameters lie over each other in the file, which is as large as the largest")
     a.add_argument("--inputs", metavar="FILE", help="also write random input_ids and labels as safetensors")

@@ -1,17 +1,19 @@
-// linear_cross_entropy and its gradient: a chunk of rows at a time, its logits become its softmax's gradient where they
-// lie, and that goes into the gradients of input, weight and bias while it is at hand. Made of the kernels that the
-// layer and the loss have apart (HeadShapes.h), so products are the library's, in any type. Chunks are cut by an
-// attribute, whatever the threads. Where rows whose labels do not count (a prompt's, padding) would fill whole chunks,
-// those that do are gathered, a chunk at a time, and the others left out.
+// linear_cross_entropy, linear_log_softmax and their gradients: a chunk of rows at a time, its logits become its
+// softmax's gradient where they lie, and that goes into the gradients of input, weight and bias while it is at hand.
+// Made of the kernels that the layer and the loss have apart (HeadShapes.h), so products are the library's, in any
+// type. Chunks are cut by an attribute, whatever the threads. Where rows whose labels do not count (a prompt's,
+// padding) would fill whole chunks, those that do are gathered, a chunk at a time, and the others left out.
 #include "kernels/cpu/Registries.h"
 #include "kernels/cpu/fast/Convert.h"
 #include "kernels/cpu/fast/Fast.h"
+#include "kernels/cpu/fast/HeadRows.h"
 #include "kernels/cpu/fast/Labels.h"
 #include "kernels/shapes/HeadShapes.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <tuple>
 
 namespace zc::cpu {
@@ -49,7 +51,8 @@ private:
   size_t numOperands = 0;
 };
 
-/// The kernels of one chunk. `first`: it finds no sums to add to.
+/// The kernels of one chunk; where its rows are taken otherwise none makes its loss (HeadRows.h). `first`: it finds no
+/// sums to add to.
 struct ChunkKernels {
   Part logits, loss, logitsGrad, inputGrad, weightGrad;
 
@@ -67,12 +70,14 @@ struct ChunkKernels {
         status = made.status();
     };
     take(chunk.logits, logitsOf(s, rows));
-    take(chunk.loss, lossOf(s, rows));
-    if (s.isGrad) {
+    if (!s.hasOwnRows())
+      take(chunk.loss, lossOf(s, rows));
+    if (!s.hasOwnRows() && s.isGrad)
       take(chunk.logitsGrad, logitsGradOf(s, rows));
+    if (s.isGrad)
       take(chunk.inputGrad, inputGradOf(s, rows));
+    if (s.trainsLayer())
       take(chunk.weightGrad, weightGradOf(s, rows, !first));
-    }
     ZC_RETURN_IF_ERROR(status);
     return chunk;
   }
@@ -100,6 +105,7 @@ public:
     scratch = workspace.take<char>(pieces.scratch);
     logits = workspace.take<char>(pieces.logits * sizeOf(shape.dtype));
     lse = workspace.take<float>(pieces.lse);
+    losses = workspace.take<float>(pieces.losses);
     weightSums = workspace.take<float>(pieces.weightSums);
     biasSums = workspace.take<float>(pieces.biasSums);
     places = workspace.take<int64_t>(pieces.places);
@@ -109,8 +115,10 @@ public:
   }
 
   Status run(void *const *operands, const StepContext &context) override {
+    if (s.isEach)
+      return runEach(operands, context);
     Result<int64_t> count = withIndex(
-        s.label, [&](auto tag) { return countLabels(spec, s, as<TypeOf<decltype(tag)>>(operands[labelsAt()])); });
+        s.label, [&](auto tag) { return countLabels(spec, s, as<TypeOf<decltype(tag)>>(operands[s.labelsAt()])); });
     ZC_RETURN_IF_ERROR(count.status());
     const double divisor = s.sum ? 1 : static_cast<double>(*count);
     const float grad = s.isGrad ? static_cast<float>(*as<float>(operands[0]) / divisor) : 0;
@@ -120,7 +128,7 @@ public:
       ZC_RETURN_IF_ERROR(runCounted(operands, *count, grad, loss, context));
     else
       ZC_RETURN_IF_ERROR(runAll(operands, grad, loss, context));
-    *as<float>(operands[spec.numInputs]) = static_cast<float>(loss / divisor);
+    *as<float>(operands[s.resultsAt()]) = static_cast<float>(loss / divisor);
     finishSums(operands);
     return Status::success();
   }
@@ -135,10 +143,26 @@ public:
   }
 
 private:
-  size_t labelsAt() const { return s.isGrad ? 2 : 1; }
+  /// linear_log_softmax: all rows count.
+  Status runEach(void *const *operands, const StepContext &context) {
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int64_t label =
+          withIndex(s.label, [&](auto tag) -> int64_t { return as<TypeOf<decltype(tag)>>(operands[s.labelsAt()])[r]; });
+      if (label < -s.classes || label >= s.classes)
+        return outOfRange(spec, "label", label, -s.classes, s.classes);
+    }
+    const auto *shares = as<float>(operands[s.sharesAt()]);
+    shareSum = static_cast<float>(std::accumulate(shares, shares + s.classes, 0.0));
+    std::fill_n(biasSums.of(operands), biasSums.count, 0.0f);
+    double loss = 0; // of none
+    ZC_RETURN_IF_ERROR(runAll(operands, 0, loss, context));
+    finishSums(operands);
+    return Status::success();
+  }
 
   /// Rows of a chunk.
   struct Rows {
+    int64_t begin; ///< among all; of gathered ones, nothing
     const char *input, *labels;
     char *inputGrad; ///< null: none is wanted
     int64_t count;
@@ -150,10 +174,12 @@ private:
     const int64_t rowBytes = s.width * sizeOf(s.dtype);
     for (int64_t row = 0; row < s.rows; row += s.chunk) {
       const ChunkKernels &chunk = row == 0 ? first : row + s.chunk < s.rows ? middle : last;
-      const Rows rows{as<char>(operands[labelsAt() - 1]) + row * rowBytes,
-                      as<char>(operands[labelsAt()]) + row * sizeOf(s.label),
-                      s.isGrad ? as<char>(operands[spec.numInputs + 1]) + row * rowBytes : nullptr,
-                      std::min(s.chunk, s.rows - row), row == 0};
+      const Rows rows{row,
+                      as<char>(operands[s.inputAt()]) + row * rowBytes,
+                      as<char>(operands[s.labelsAt()]) + row * sizeOf(s.label),
+                      s.isGrad ? as<char>(operands[s.gradientsAt()]) + row * rowBytes : nullptr,
+                      std::min(s.chunk, s.rows - row),
+                      row == 0};
       ZC_RETURN_IF_ERROR(runChunk(chunk, rows, operands, grad, loss, context));
     }
     return Status::success();
@@ -162,7 +188,7 @@ private:
   /// Only of the `count` rows that count.
   Status runCounted(void *const *operands, int64_t count, float grad, double &loss, const StepContext &context) {
     const int64_t rowBytes = s.width * sizeOf(s.dtype);
-    char *inputGrad = s.isGrad ? as<char>(operands[spec.numInputs + 1]) : nullptr;
+    char *inputGrad = s.isGrad ? as<char>(operands[s.gradientsAt()]) : nullptr;
     if (inputGrad)
       parallelRanges(threads, s.rows, 64, [&](int64_t begin, int64_t end, int) {
         std::memset(inputGrad + begin * rowBytes, 0, size_t((end - begin) * rowBytes));
@@ -171,8 +197,8 @@ private:
     for (int64_t done = 0; done < count; done += s.chunk) {
       const int64_t present = std::min(s.chunk, count - done);
       next = gather(operands, next, present);
-      const Rows rows{gatheredInputs.of(operands), gatheredLabels.of(operands), gatheredGrads.of(operands), s.chunk,
-                      done == 0};
+      const Rows rows{
+          0, gatheredInputs.of(operands), gatheredLabels.of(operands), gatheredGrads.of(operands), s.chunk, done == 0};
       ZC_RETURN_IF_ERROR(runChunk(done == 0 ? first : middle, rows, operands, grad, loss, context));
       if (inputGrad)
         moveRows(places.of(operands), present, [&](int64_t i, int64_t place) {
@@ -186,12 +212,12 @@ private:
   /// row behind them.
   int64_t gather(void *const *operands, int64_t row, int64_t present) const {
     const int64_t rowBytes = s.width * sizeOf(s.dtype);
-    const char *input = as<char>(operands[labelsAt() - 1]);
+    const char *input = as<char>(operands[s.inputAt()]);
     char *to = gatheredInputs.of(operands);
     int64_t *place = places.of(operands);
     withIndex(s.label, [&](auto tag) {
       using L = TypeOf<decltype(tag)>;
-      const L *from = as<L>(operands[labelsAt()]);
+      const L *from = as<L>(operands[s.labelsAt()]);
       L *labels = as<L>(gatheredLabels.of(operands));
       for (int64_t i = 0; i < present; ++row)
         if (from[row] != s.ignoreIndex) {
@@ -217,20 +243,31 @@ private:
 
   Status runChunk(const ChunkKernels &chunk, const Rows &rows, void *const *operands, float grad, double &loss,
                   const StepContext &context) {
-    const size_t at = labelsAt();
-    const void *weight = operands[at + 1];
+    const void *weight = operands[s.weightAt()];
     void *scores = logits.of(operands), *sums = scratch.of(operands);
     float *logSums = lse.of(operands);
-    ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({rows.input, weight, operands[at + 2], scores}, sums, context)
+    ZC_RETURN_IF_ERROR(s.hasBias ? chunk.logits.run({rows.input, weight, operands[s.biasAt()], scores}, sums, context)
                                  : chunk.logits.run({rows.input, weight, scores}, sums, context));
     float part = 0;
-    ZC_RETURN_IF_ERROR(chunk.loss.run({scores, rows.labels, &part, logSums}, sums, context));
+    if (s.isEach)
+      logsOfRows(rows, operands, scores, logSums);
+    else if (s.cap == 0)
+      ZC_RETURN_IF_ERROR(chunk.loss.run({scores, rows.labels, &part, logSums}, sums, context));
+    else
+      part = lossOfRows(rows, scores, logSums, losses.of(operands));
     loss += part;
     if (!s.isGrad)
       return Status::success();
-    ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
+    if (s.isEach)
+      gradOfLogs(rows, operands, scores, logSums);
+    else if (s.cap == 0)
+      ZC_RETURN_IF_ERROR(chunk.logitsGrad.run({&grad, scores, rows.labels, logSums, scores}, sums, context));
+    else
+      gradOfRows(rows, scores, logSums, grad);
     ZC_RETURN_IF_ERROR(chunk.inputGrad.run({scores, weight, rows.inputGrad}, sums, context));
-    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[spec.numInputs + 2];
+    if (s.isFrozen)
+      return Status::success();
+    void *weightGrad = s.widens() ? weightSums.of(operands) : operands[s.gradientsAt() + 1];
     const void *left = s.transWeight ? scores : rows.input, *right = s.transWeight ? rows.input : scores;
     ZC_RETURN_IF_ERROR(rows.isFirst ? chunk.weightGrad.run({left, right, weightGrad}, sums, context)
                                     : chunk.weightGrad.run({left, right, weightGrad, weightGrad}, sums, context));
@@ -238,6 +275,60 @@ private:
       withFast(s.dtype,
                [&](auto tag) { addToBias(as<TypeOf<decltype(tag)>>(scores), rows.count, biasSums.of(operands)); });
     return Status::success();
+  }
+
+  /// fn(row, its logits, its label) of each.
+  template <typename Fn> void forRows(const Rows &rows, void *scores, Fn fn) const {
+    withIndex(s.label, [&](auto tag) {
+      const auto *labels = static_cast<const TypeOf<decltype(tag)> *>(static_cast<const void *>(rows.labels));
+      parallelRanges(threads, rows.count, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r)
+          fn(r, as<char>(scores) + r * s.classes * sizeOf(s.dtype), static_cast<int64_t>(labels[r]));
+      });
+    });
+  }
+
+  float lossOfRows(const Rows &rows, void *scores, float *logSums, float *lossOfRow) const {
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      const bool counts = label != s.ignoreIndex;
+      const RowLogs logs = logsOf(headRow(), row, counts ? label : 0);
+      logSums[r] = logs.lse;
+      lossOfRow[r] = counts ? -logs.picked : 0;
+    });
+    return static_cast<float>(std::accumulate(lossOfRow, lossOfRow + rows.count, 0.0)); // whatever the threads
+  }
+
+  void gradOfRows(const Rows &rows, void *scores, const float *logSums, float grad) const {
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      if (label == s.ignoreIndex)
+        std::memset(row, 0, static_cast<size_t>(s.classes * sizeOf(s.dtype)));
+      else
+        logsToGradient(headRow(), row, label, logSums[r], {-grad, 0});
+    });
+  }
+
+  void logsOfRows(const Rows &rows, void *const *operands, void *scores, float *logSums) const {
+    float *picked = as<float>(operands[s.resultsAt()]) + rows.begin;
+    float *shared = as<float>(operands[s.resultsAt() + 1]) + rows.begin;
+    const HeadRow head = headRow(as<float>(operands[s.sharesAt()]));
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      const RowLogs logs = logsOf(head, row, label < 0 ? label + s.classes : label);
+      logSums[r] = logs.lse;
+      picked[r] = logs.picked;
+      shared[r] = logs.shared;
+    });
+  }
+
+  void gradOfLogs(const Rows &rows, void *const *operands, void *scores, const float *logSums) const {
+    const float *byPicked = as<float>(operands[0]) + rows.begin, *byShared = as<float>(operands[1]) + rows.begin;
+    const HeadRow head = headRow(as<float>(operands[s.sharesAt()]));
+    forRows(rows, scores, [&](int64_t r, void *row, int64_t label) {
+      logsToGradient(head, row, label < 0 ? label + s.classes : label, logSums[r], {byPicked[r], byShared[r]});
+    });
+  }
+
+  HeadRow headRow(const float *shares = nullptr) const {
+    return {s.dtype, s.classes, static_cast<float>(s.cap), shares, shareSum};
   }
 
   /// Each column's sum goes on in the order of rows.
@@ -250,10 +341,10 @@ private:
   }
 
   void finishSums(void *const *operands) const {
-    void *const *gradients = operands + spec.numInputs + 1;
+    void *const *gradients = operands + s.gradientsAt();
     if (s.widens())
       narrowed(weightSums.of(operands), gradients[1], weightSums.count);
-    if (s.isGrad && s.hasBias)
+    if (s.trainsLayer() && s.hasBias)
       narrowed(biasSums.of(operands), gradients[2], s.classes);
   }
 
@@ -266,9 +357,10 @@ private:
   KernelSpec spec;
   HeadShape s;
   int threads;
+  float shareSum = 0;
   ChunkKernels first, middle, last;
   Piece<char> scratch, logits, gatheredLabels, gatheredInputs, gatheredGrads;
-  Piece<float> lse, weightSums, biasSums;
+  Piece<float> lse, losses, weightSums, biasSums;
   Piece<int64_t> places;
 };
 
@@ -286,6 +378,12 @@ void addFastLinearCrossEntropy(KernelRegistry &registry) {
                      [](const KernelSpec &spec, std::string &note) { return prepareHead(spec, readHead(spec), note); });
   registry.addNoting("linear_cross_entropy_grad", [](const KernelSpec &spec, std::string &note) {
     return prepareHead(spec, readHeadGrad(spec), note);
+  });
+  registry.addNoting("linear_log_softmax", [](const KernelSpec &spec, std::string &note) {
+    return prepareHead(spec, readLogHead(spec), note);
+  });
+  registry.addNoting("linear_log_softmax_grad", [](const KernelSpec &spec, std::string &note) {
+    return prepareHead(spec, readLogHeadGrad(spec), note);
   });
 }
 

@@ -1,6 +1,8 @@
-// linear_cross_entropy and its gradient: logits one by one, each time they are needed; sums in double.
+// linear_cross_entropy, linear_log_softmax and their gradients: logits one by one, each time they are needed; sums in
+// double.
 #include "kernels/cpu/Support.h"
 #include "kernels/cpu/reference/ElementTypes.h"
+#include "kernels/formula/Activation.h"
 #include "kernels/shapes/HeadShapes.h"
 
 #include <cmath>
@@ -12,54 +14,51 @@ namespace {
 template <typename T> class PlainHead {
 public:
   PlainHead(const KernelSpec &spec, const HeadShape &s)
-      : spec(spec), s(s), at(s.isGrad ? 1 : 0), weightRow(s.transWeight ? s.width : 1),
-        weightColumn(s.transWeight ? 1 : s.classes), stats(s.stat), labelType(s.label) {
+      : spec(spec), s(s), weightRow(s.transWeight ? s.width : 1), weightColumn(s.transWeight ? 1 : s.classes),
+        stats(s.stat), labelType(s.label) {
     Workspace workspace(spec);
     lsePiece = workspace.take<double>(s.rows);
     sumsPiece = workspace.take<double>(s.width);
   }
 
   Status run(void *const *operands) {
-    input = as<T>(operands[at]);
-    labels = operands[at + 1];
-    weight = as<T>(operands[at + 2]);
-    bias = s.hasBias ? as<T>(operands[at + 3]) : nullptr;
+    input = as<T>(operands[s.inputAt()]);
+    labels = operands[s.labelsAt()];
+    weight = as<T>(operands[s.weightAt()]);
+    bias = s.hasBias ? as<T>(operands[s.biasAt()]) : nullptr;
+    shares = s.isEach ? operands[s.sharesAt()] : nullptr;
+    all = operands;
     lse = lsePiece.of(operands);
     sums = sumsPiece.of(operands);
-    double loss = 0, count = 0;
-    for (int64_t r = 0; r < s.rows; ++r) {
+    for (int64_t r = 0; r < s.rows; ++r)
       lse[r] = logSumExp(r);
-      if (isIgnored(r))
-        continue;
-      const int64_t label = labelOf(r);
-      if (label < 0 || label >= s.classes)
-        return outOfRange(spec, "label", label, 0, s.classes);
-      loss += lse[r] - logit(r, label);
-      ++count;
-    }
-    if (s.sum)
-      count = 1;
-    stats.set(operands[spec.numInputs], 0, loss / count);
-    if (!s.isGrad)
-      return Status::success();
-    factor = stats.get(operands[0], 0) / count;
-    void *const *gradients = operands + spec.numInputs + 1;
+    Status status = s.isEach ? logsOfRows() : loss();
+    if (!status.ok() || !s.isGrad)
+      return status;
+    void *const *gradients = operands + s.gradientsAt();
     inputGrad(as<T>(gradients[0]));
-    weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
-    return Status::success();
+    if (s.trainsLayer())
+      weightGrad(as<T>(gradients[1]), s.hasBias ? as<T>(gradients[2]) : nullptr);
+    return status;
   }
 
 private:
-  int64_t labelOf(int64_t r) const { return labelType.get(labels, r); }
-  bool isIgnored(int64_t r) const { return labelOf(r) == s.ignoreIndex; }
+  /// Of linear_log_softmax's rows negative ones count from the end.
+  int64_t labelOf(int64_t r) const {
+    const int64_t label = labelType.get(labels, r);
+    return s.isEach && label < 0 ? label + s.classes : label;
+  }
+  bool isIgnored(int64_t r) const { return !s.isEach && labelOf(r) == s.ignoreIndex; }
   /// The weight of class `c` and input `k`.
   double weightAt(int64_t c, int64_t k) const { return load(weight[c * weightRow + k * weightColumn]); }
+  double shareOf(int64_t c) const { return shares ? stats.get(shares, c) : 0; }
 
   double logit(int64_t r, int64_t c) const {
     double sum = 0;
     for (int64_t k = 0; k < s.width; ++k)
       sum += load(input[r * s.width + k]) * weightAt(c, k);
-    return sum + (bias ? static_cast<double>(load(bias[c])) : 0);
+    const double whole = sum + (bias ? static_cast<double>(load(bias[c])) : 0);
+    return s.cap == 0 ? whole : formula::capped(whole, s.cap);
   }
 
   double logSumExp(int64_t r) const {
@@ -76,9 +75,50 @@ private:
     return top + std::log(sum);
   }
 
+  Status loss() {
+    double loss = 0, count = 0;
+    for (int64_t r = 0; r < s.rows; ++r) {
+      if (isIgnored(r))
+        continue;
+      const int64_t label = labelOf(r);
+      if (label < 0 || label >= s.classes)
+        return outOfRange(spec, "label", label, 0, s.classes);
+      loss += lse[r] - logit(r, label);
+      ++count;
+    }
+    if (s.sum)
+      count = 1;
+    stats.set(all[s.resultsAt()], 0, loss / count);
+    if (s.isGrad)
+      factor = stats.get(all[0], 0) / count;
+    return Status::success();
+  }
+
+  Status logsOfRows() {
+    shareSum = 0;
+    for (int64_t c = 0; c < s.classes; ++c)
+      shareSum += shareOf(c);
+    for (int64_t r = 0; r < s.rows; ++r) {
+      const int64_t label = labelOf(r);
+      if (label < 0 || label >= s.classes)
+        return outOfRange(spec, "label", labelType.get(labels, r), -s.classes, s.classes);
+      double shared = 0;
+      for (int64_t c = 0; c < s.classes; ++c)
+        shared += shareOf(c) * (logit(r, c) - lse[r]);
+      stats.set(all[s.resultsAt()], r, logit(r, label) - lse[r]);
+      stats.set(all[s.resultsAt() + 1], r, shared);
+    }
+    return Status::success();
+  }
+
   /// The gradient of a logit.
   double logitGrad(int64_t r, int64_t c) const {
-    return isIgnored(r) ? 0 : (std::exp(logit(r, c) - lse[r]) - (c == labelOf(r))) * factor;
+    if (isIgnored(r))
+      return 0;
+    const double ofLabel = s.isEach ? stats.get(all[0], r) : -factor, ofAll = s.isEach ? stats.get(all[1], r) : 0;
+    const double y = logit(r, c), grad = ofLabel * (c == labelOf(r)) + ofAll * shareOf(c) -
+                                         (ofLabel + ofAll * shareSum) * std::exp(y - lse[r]);
+    return s.cap == 0 ? grad : grad * formula::cappedSlope(y, s.cap);
   }
 
   void inputGrad(T *result) const {
@@ -113,14 +153,14 @@ private:
 
   KernelSpec spec;
   HeadShape s;
-  size_t at; ///< of the input
   int64_t weightRow, weightColumn;
   Piece<double> lsePiece, sumsPiece;
   const T *input = nullptr, *weight = nullptr, *bias = nullptr;
   StatElements stats;
   IndexElements labelType;
-  const void *labels = nullptr;
-  double *lse = nullptr, *sums = nullptr, factor = 0;
+  void *const *all = nullptr;
+  const void *labels = nullptr, *shares = nullptr;
+  double *lse = nullptr, *sums = nullptr, factor = 0, shareSum = 0;
 };
 
 Prepared prepare(const KernelSpec &spec, const Result<HeadShape> &read) {
@@ -147,6 +187,12 @@ void addLinearCrossEntropy(KernelRegistry &registry) {
   registry.add(
       "linear_cross_entropy_grad", [](const KernelSpec &spec) { return prepare(spec, readHeadGrad(spec)); },
       bytesOf<readHeadGrad, headBytes>);
+  registry.add(
+      "linear_log_softmax", [](const KernelSpec &spec) { return prepare(spec, readLogHead(spec)); },
+      bytesOf<readLogHead, headBytes>);
+  registry.add(
+      "linear_log_softmax_grad", [](const KernelSpec &spec) { return prepare(spec, readLogHeadGrad(spec)); },
+      bytesOf<readLogHeadGrad, headBytes>);
 }
 
 } // namespace zc::cpu

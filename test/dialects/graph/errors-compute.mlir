@@ -353,6 +353,36 @@ graph.program @micro phase = micro inputs = ["g", "x", "t", "w"] {
 
 // -----
 
+graph.program @micro phase = micro inputs = ["x", "t", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_cross_entropy_c6] cap -3.000000 is no number above 0}}
+  // expected-error @below {{failed to infer returned types}}
+  %0 = graph.linear_cross_entropy %x, %t, %w {ignore_index = -100 : i64, chunk = 2 : i64, cap = -3.0 : f64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8x16xf32>) -> tensor<f32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "t", "v", "w"] {
+^bb0(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %v: tensor<8xf32>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_log_softmax_c1] shares has type 'tensor<8xf32>', not 'tensor<16xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:2 = graph.linear_log_softmax %x, %t, %v, %w {chunk = 2 : i64} : (tensor<4x8xf32>, tensor<4xi64>, tensor<8xf32>, tensor<8x16xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "t", "v", "w"] {
+^bb0(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4xi64>, %v: tensor<16xf32>, %w: tensor<8x16xf32>):
+  // expected-error @below {{[linear_log_softmax_c2] by_picked has type 'tensor<f32>', not 'tensor<4xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:4 = graph.linear_log_softmax_grad %g, %g, %x, %t, %v, %w {chunk = 2 : i64} : (tensor<f32>, tensor<f32>, tensor<4x8xf32>, tensor<4xi64>, tensor<16xf32>, tensor<8x16xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<8x16xf32>)
+  graph.return
+}
+
+// -----
+
 graph.program @micro phase = micro inputs = ["x"] {
 ^bb0(%x: tensor<4xf32>):
   // expected-error @below {{[dropout_c1] ratio 1.000000 is outside [0, 1)}}
