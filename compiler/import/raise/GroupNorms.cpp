@@ -71,6 +71,8 @@ Value asChannels(Value value, Value like, PatternRewriter &rewriter) {
   auto dims = dimsOf(value), whole = dimsOf(like);
   if (dims.size() > whole.size() || elementOf(value) != elementOf(like))
     return {};
+  if (auto number = splatOf(value)) // of norms without scale and bias torch writes them as one number
+    return splatVector(value, whole[1], *number, rewriter);
   for (size_t d = 0; d < whole.size(); ++d) {
     const size_t missing = whole.size() - dims.size();
     if ((d < missing ? 1 : dims[d - missing]) != (d == 1 ? whole[1] : 1))

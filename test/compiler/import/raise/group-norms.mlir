@@ -26,6 +26,28 @@ graph.program @micro phase = micro inputs = ["torch"] {
 
 // -----
 
+// As it writes a norm without scale and bias.
+// CHECK-LABEL: inputs = ["numbers"]
+// CHECK-DAG: %[[S:.*]] = graph.constant dense<1.{{0*}}e+00> : tensor<6xf32>
+// CHECK-DAG: %[[B:.*]] = graph.constant dense<0.{{0*}}e+00> : tensor<6xf32>
+// CHECK: %[[Y:.*]], %{{.*}}, %{{.*}} = graph.group_norm %arg0, %[[S]], %[[B]] {epsilon = {{.*}}, groups = 3 : i64} : (tensor<2x6x4xf32>
+// CHECK-NEXT: graph.return %[[Y]]
+graph.program @micro phase = micro inputs = ["numbers"] {
+^bb0(%x: tensor<2x6x4xf32>):
+  %ones = graph.constant dense<1.0> : tensor<3xf32>
+  %zeros = graph.constant dense<0.0> : tensor<3xf32>
+  %one = graph.constant dense<1.0> : tensor<1x1xf32>
+  %zero = graph.constant dense<0.0> : tensor<1x1xf32>
+  %r = graph.reshape %x {shape = array<i64: 2, 3, 8>} : (tensor<2x6x4xf32>) -> tensor<2x3x8xf32>
+  %n, %m, %v = graph.group_norm %r, %ones, %zeros {groups = 3 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x3x8xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x8xf32>, tensor<2x3xf32>, tensor<2x3xf32>)
+  %back = graph.reshape %n {shape = array<i64: 2, 6, 4>} : (tensor<2x3x8xf32>) -> tensor<2x6x4xf32>
+  %p = graph.mul %back, %one : (tensor<2x6x4xf32>, tensor<1x1xf32>) -> tensor<2x6x4xf32>
+  %y = graph.add %p, %zero : (tensor<2x6x4xf32>, tensor<1x1xf32>) -> tensor<2x6x4xf32>
+  graph.return %y : tensor<2x6x4xf32>
+}
+
+// -----
+
 // Decomposed over [N, groups, C / groups, rest], without scale and bias.
 // CHECK-LABEL: inputs = ["decomposed"]
 // CHECK: graph.group_norm %arg0, {{.*}}groups = 3 : i64} : (tensor<2x6x4x4xf32>
