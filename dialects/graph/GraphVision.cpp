@@ -379,7 +379,14 @@ template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupNorm(con
                         RankedTensorType::get(inOp(adaptor, ofChannels), element)};
 }
 
-/// The same of a gradient.
+/// The same of a norm with a bias.
+template <typename AdaptorT> static FailureOr<GroupNormTypes> checkWholeGroups(const Infer &infer, AdaptorT &adaptor) {
+  auto types = checkGroupNorm(infer, adaptor);
+  if (failed(types) || failed(infer.hasType("group_norm_c3", "bias", adaptor.getBias(), adaptor.getScale().getType())))
+    return failure();
+  return types;
+}
+/// And of a gradient.
 template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupGrad(const Infer &infer, AdaptorT &adaptor) {
   auto types = checkGroupNorm(infer, adaptor);
   if (failed(types) ||
@@ -391,19 +398,19 @@ template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupGrad(con
 }
 
 ZC_INFER(GroupNormOp) {
-  Infer infer(location, types);
-  auto found = checkGroupNorm(infer, adaptor);
-  if (failed(found) || failed(infer.hasType("group_norm_c3", "bias", adaptor.getBias(), adaptor.getScale().getType())))
+  auto found = checkWholeGroups(Infer(location, types), adaptor);
+  if (failed(found))
     return failure();
   types.assign({adaptor.getInput().getType(), found->statistics, found->statistics});
   return success();
 }
 
 ZC_INFER(GroupNormStatisticsOp) {
-  auto found = checkGroupNorm(Infer(location, types), adaptor);
+  auto found = checkWholeGroups(Infer(location, types), adaptor);
   if (failed(found))
     return failure();
-  types.assign({found->statistics, found->statistics, found->ofChannels, found->ofChannels});
+  types.assign(5, found->ofChannels);
+  types[0] = types[1] = found->statistics;
   return success();
 }
 
@@ -430,16 +437,10 @@ SmallVector<Value> GroupNormOp::buildApart(OpBuilder &builder) {
   if (elementOf(getInput()).isF64())
     return {};
   TensorBuilder on(builder, getLoc());
-  auto sums = on.create<GroupNormStatisticsOp>(getInput(), getScale(), getGroups(), getEpsilon(), getChannelsLast());
-  Type f32 = builder.getF32Type();
-  Value shift = castTo(on, getBias(), f32);
-  if (int64_t rank = tensorOf(getInput()).getRank(); !getChannelsLast() && rank > 2) {
-    Shape shape(rank - 1, 1);
-    shape[0] = shapeOf(shift)[0];
-    shift = on.reshape(shift, shape);
-  }
-  Value centred = on.sub(castTo(on, getInput(), f32), sums.getCentre());
-  Value result = on.add(on.mul(centred, sums.getFactor()), shift);
+  auto sums =
+      on.create<GroupNormStatisticsOp>(getInput(), getScale(), getBias(), getGroups(), getEpsilon(), getChannelsLast());
+  Value centred = on.sub(castTo(on, getInput(), builder.getF32Type()), sums.getCentre());
+  Value result = on.add(on.mul(centred, sums.getFactor()), sums.getShift());
   return {castTo(on, result, elementOf(getInput())), sums.getMean(), sums.getVariance()};
 }
 

@@ -266,18 +266,19 @@ def Graph_GroupNormStatisticsOp : Graph_TensorOp<"group_norm_statistics", [Graph
   let summary = "what group_norm sums, and what then makes its result of an element";
   let description = [{
     Constraints `group_norm_c1` to `group_norm_c3` as in group_norm, whose statistics `mean` and `variance` are. Its result is
-    (x - centre) * factor + bias, of fp32 (f64 for f64), as `centre`, the mean, and `factor`, scale / sqrt(variance + epsilon), are: one
-    element per sample and channel, in the input's dimensions, so that they broadcast. Made by split-sums.
+    (x - centre) * factor + shift, of fp32 (f64 for f64), as `centre`, the mean, `factor`, scale / sqrt(variance + epsilon), and `shift`,
+    the bias, are: one element per sample and channel, in the input's dimensions, so that they broadcast. Made by split-sums.
 
     ```mlir
-    %m, %v, %c, %f = graph.group_norm_statistics %x, %s {groups = 2 : i64, epsilon = 1.0e-5 : f64, channels_last}
-        : (tensor<2x3x4xf32>, tensor<4xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>)
+    %m, %v, %c, %f, %t = graph.group_norm_statistics %x, %s, %b {groups = 2 : i64, epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x3x4xf32>, tensor<4xf32>, tensor<4xf32>)
+        -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>)
     ```
   }];
-  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, I64Attr:$groups, F64Attr:$epsilon,
-      UnitAttr:$channels_last);
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, I64Attr:$groups,
+      F64Attr:$epsilon, UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, Graph_FloatTensor:$centre,
-      Graph_FloatTensor:$factor);
+      Graph_FloatTensor:$factor, Graph_FloatTensor:$shift);
 }
 
 def Graph_GroupNormGradSumsOp : Graph_TensorOp<"group_norm_grad_sums", [Graph_Kernel]> {

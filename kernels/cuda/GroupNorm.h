@@ -42,11 +42,12 @@ struct Groups {
   }
 };
 
-/// Block i: statistics of group i of all samples', and y = (x - centre) * factor + bias of its channels.
+/// Block i: statistics of group i of all samples', and y = (x - centre) * factor + shift of its channels; `shift` may
+/// be null.
 template <typename T> struct GroupStatisticsBody {
   Groups s;
-  const T *x, *scale;
-  Statistic<T> *mean, *variance, *centre, *factor;
+  const T *x, *scale, *bias;
+  Statistic<T> *mean, *variance, *centre, *factor, *shift;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &) const {
     const auto n = static_cast<double>(s.count);
     const double m = block.template reduce<AddOf>(s.count, 0.0, [&](int64_t i) {
@@ -65,6 +66,8 @@ template <typename T> struct GroupStatisticsBody {
       const int64_t plane = index * s.perGroup + k;
       centre[plane] = static_cast<Statistic<T>>(m);
       factor[plane] = static_cast<Statistic<T>>(static_cast<double>(load(scale[plane % s.channels])) / deviation);
+      if (shift)
+        shift[plane] = load(bias[plane % s.channels]);
     });
   }
 };
@@ -224,10 +227,15 @@ template <typename T> struct GroupGradBody {
   }
 };
 
+/// A norm's operands, and where what it finds goes.
+template <typename T> struct GroupStatistics {
+  const T *x, *scale, *bias;
+  Statistic<T> *mean, *variance, *centre, *factor, *shift;
+};
 template <typename T, typename Launcher>
-void groupStatistics(const Launcher &launch, const Groups &s, const T *x, const T *scale, Statistic<T> *mean,
-                     Statistic<T> *variance, Statistic<T> *centre, Statistic<T> *factor) {
-  overRows(launch, s.batch * s.groups, s.count, GroupStatisticsBody<T>{s, x, scale, mean, variance, centre, factor});
+void groupStatistics(const Launcher &launch, const Groups &s, const GroupStatistics<T> &of) {
+  overRows(launch, s.batch * s.groups, s.count,
+           GroupStatisticsBody<T>{s, of.x, of.scale, of.bias, of.mean, of.variance, of.centre, of.factor, of.shift});
 }
 
 /// A gradient's operands as group_norm_grad has them, and where what it sums goes.
@@ -275,8 +283,9 @@ template <typename Target> Prepared<Target> prepareGroupNorm(const KernelSpec &s
                               using S = Statistic<T>;
                               auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
                               S *centre = static_cast<S *>(launch.workspace()), *factor = centre + s.planes();
-                              groupStatistics<T>(launch, s, of(0), of(1), static_cast<S *>(operands[4]),
-                                                 static_cast<S *>(operands[5]), centre, factor);
+                              groupStatistics<T>(launch, s,
+                                                 {of(0), of(1), of(2), static_cast<S *>(operands[4]),
+                                                  static_cast<S *>(operands[5]), centre, factor, nullptr});
                               overElements(launch, s.elements(),
                                            NormalizeGroupsBody<T>{s, of(0), of(2), static_cast<T *>(operands[3]),
                                                                   centre, factor, s.elements()});
@@ -288,8 +297,8 @@ template <typename Target> Prepared<Target> prepareGroupNormStatistics(const Ker
                             [](auto tag, const Groups &s, void *const *operands, const auto &launch) {
                               using T = TypeOf<decltype(tag)>;
                               auto to = [&](size_t i) { return static_cast<Statistic<T> *>(operands[i]); };
-                              groupStatistics<T>(launch, s, static_cast<const T *>(operands[0]),
-                                                 static_cast<const T *>(operands[1]), to(2), to(3), to(4), to(5));
+                              auto of = [&](size_t i) { return static_cast<const T *>(operands[i]); };
+                              groupStatistics<T>(launch, s, {of(0), of(1), of(2), to(3), to(4), to(5), to(6), to(7)});
                             });
 }
 

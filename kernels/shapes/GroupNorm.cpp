@@ -59,7 +59,7 @@ Result<GroupNormShape> readGroupNormGrad(const KernelSpec &spec) {
   return read(spec, {5, 3, {1, 0, 5}, {2, 6, 7}, {3, 4}, {}});
 }
 Result<GroupNormShape> readGroupNormStatistics(const KernelSpec &spec) {
-  return read(spec, {2, 4, {0}, {1}, {2, 3}, {4, 5}});
+  return read(spec, {3, 5, {0}, {1, 2}, {3, 4}, {5, 6, 7}});
 }
 Result<GroupNormShape> readGroupNormGradSums(const KernelSpec &spec) {
   return read(spec, {5, 6, {1, 0}, {2, 5, 6}, {3, 4}, {7, 8, 9, 10}});

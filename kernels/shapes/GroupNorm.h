@@ -23,7 +23,7 @@ struct GroupNormShape {
 Result<GroupNormShape> readGroupNorm(const KernelSpec &spec);
 /// Operands: grad, input, scale, mean, variance, d_input, d_scale, d_bias.
 Result<GroupNormShape> readGroupNormGrad(const KernelSpec &spec);
-/// Operands: input, scale, mean, variance, centre, factor.
+/// Operands: input, scale, bias, mean, variance, centre, factor, shift.
 Result<GroupNormShape> readGroupNormStatistics(const KernelSpec &spec);
 /// Operands: grad, input, scale, mean, variance, d_scale, d_bias, centre, factor, slope, offset.
 Result<GroupNormShape> readGroupNormGradSums(const KernelSpec &spec);

@@ -34,8 +34,8 @@ TEST(Plain, groupNormsThatDoNotFitAreRefused) {
   }
   EXPECT_FALSE(run({"group_norm", {x, c, c}, {x, other, stat}, groupsOf(2)}).ok());
   const Value wide({DType::f32, {2, 4, 1}}), last({DType::f32, {2, 1, 4}});
-  EXPECT_TRUE(run({"group_norm_statistics", {x, c}, {stat, stat, wide, wide}, groupsOf(2)}).ok());
-  EXPECT_FALSE(run({"group_norm_statistics", {x, c}, {stat, stat, last, last}, groupsOf(2)}).ok());
+  EXPECT_TRUE(run({"group_norm_statistics", {x, c, c}, {stat, stat, wide, wide, wide}, groupsOf(2)}).ok());
+  EXPECT_FALSE(run({"group_norm_statistics", {x, c, c}, {stat, stat, last, last, last}, groupsOf(2)}).ok());
 }
 
 struct GroupShape {
@@ -95,32 +95,28 @@ TEST(Fast, groupNormApart) {
     for (DType type : {DType::f32, DType::bf16, DType::f16})
       for (bool areLast : {false, true}) {
         const int64_t channels = s.dims[1];
-        Ints dims = s.dims, numbers(s.dims.size(), 1), row(s.dims.size() - 1, 1);
+        Ints dims = s.dims, numbers(s.dims.size(), 1);
         numbers[0] = s.dims[0];
-        numbers[1] = row[0] = channels;
+        numbers[1] = channels;
         if (areLast && s.dims.size() > 2) {
           std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
           std::rotate(numbers.begin() + 1, numbers.begin() + 2, numbers.end());
-          row = {channels};
         }
         const Attributes attributes = groupsOf(s.groups, areLast);
         const Value stat({DType::f32, {s.dims[0], s.groups}}), of({DType::f32, numbers});
         const Value x = random(type, dims, 1), g = random(type, dims, 2), scale = random(type, {channels}, 3),
                     bias = random(type, {channels}, 4);
         const Call norm{"group_norm", {x, scale, bias}, {x, stat, stat}, attributes};
-        const Call sums{"group_norm_statistics", {x, scale}, {stat, stat, of, of}, attributes};
+        const Call sums{"group_norm_statistics", {x, scale, bias}, {stat, stat, of, of, of}, attributes};
         const std::vector<Value> whole = must(run(norm, true));
         const Call grad{"group_norm_grad", {g, x, scale, whole[1], whole[2]}, {x, scale, scale}, attributes};
         const Call gradSums{"group_norm_grad_sums", grad.inputs, {scale, scale, of, of, of, of}, attributes};
         expectFastMatches(sums, 1e-4, Bits::always);
         expectFastMatches(gradSums, 1e-4, Bits::always);
-        Value shift({DType::f32, row});
-        for (size_t c = 0; c < shift.size(); ++c)
-          shift.set(c, bias.get(c));
         for (const KernelRegistry *kernels : {&registry(false), &blockRegistry()}) {
           const std::vector<Value> y = must(runOn(*kernels, norm)), apart = must(runOn(*kernels, sums));
           EXPECT_TRUE(apart[0] == y[1] && apart[1] == y[2]);
-          EXPECT_TRUE(affine(x, apart[2], apart[3], shift, *kernels) == y[0]);
+          EXPECT_TRUE(affine(x, apart[2], apart[3], apart[4], *kernels) == y[0]);
           const std::vector<Value> d = must(runOn(*kernels, grad)), gradApart = must(runOn(*kernels, gradSums));
           EXPECT_TRUE(gradApart[0] == d[1] && gradApart[1] == d[2]);
           EXPECT_TRUE(gradientApart(g, x, gradApart, *kernels) == d[0]);

@@ -86,7 +86,7 @@ std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
          {"batch_norm_grad_sums", 5, {norm, norm, channel, stat, stat, channel, channel, stat, stat, stat}, epsilon},
          {"group_norm", 3, {norm, channel, channel, norm, groups, groups}, grouped},
          {"group_norm_grad", 5, {norm, norm, channel, groups, groups, norm, channel, channel}, grouped},
-         {"group_norm_statistics", 2, {norm, channel, groups, groups, ofEach, ofEach}, grouped},
+         {"group_norm_statistics", 3, {norm, channel, channel, groups, groups, ofEach, ofEach, ofEach}, grouped},
          {"group_norm_grad_sums",
           5,
           {norm, norm, channel, groups, groups, channel, channel, ofEach, ofEach, ofEach, ofEach},

@@ -349,8 +349,11 @@ Prepared prepareGroupNormStatistics(const KernelSpec &spec) {
   return prepareBy(spec, readGroupNormStatistics(spec), false, false, [](auto tag, const GroupSteps &steps) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel([steps](void *const *operands, const StepContext &) {
-      steps.findStatistics(operands, operands[0], as<T>(operands[1]), as<float>(operands[2]), as<float>(operands[3]),
-                           {as<float>(operands[4]), as<float>(operands[5])});
+      steps.findStatistics(operands, operands[0], as<T>(operands[1]), as<float>(operands[3]), as<float>(operands[4]),
+                           {as<float>(operands[5]), as<float>(operands[6])});
+      const GroupNormShape &s = steps.s;
+      for (int64_t plane = 0; plane < s.batch * s.channels; ++plane)
+        as<float>(operands[7])[plane] = load(as<T>(operands[2])[plane % s.channels]);
     });
   });
 }

@@ -74,12 +74,13 @@ Prepared prepareGroupNormStatistics(const KernelSpec &spec) {
     return makeKernel([s = *read](void *const *operands, const StepContext &) {
       forGroups(s, [&](int64_t n, int64_t g) {
         const GroupStatistics of = groupStatistics(s, as<T>(operands[0]), n, g);
-        as<S>(operands[2])[n * s.groups + g] = static_cast<S>(of.mean);
-        as<S>(operands[3])[n * s.groups + g] = static_cast<S>(of.variance);
+        as<S>(operands[3])[n * s.groups + g] = static_cast<S>(of.mean);
+        as<S>(operands[4])[n * s.groups + g] = static_cast<S>(of.variance);
         forChannels(s, g, [&](int64_t c) {
-          as<S>(operands[4])[n * s.channels + c] = static_cast<S>(of.mean);
-          as<S>(operands[5])[n * s.channels + c] =
-              static_cast<S>(load(as<T>(operands[1])[c]) / std::sqrt(of.variance + s.epsilon));
+          const double values[] = {of.mean, load(as<T>(operands[1])[c]) / std::sqrt(of.variance + s.epsilon),
+                                   load(as<T>(operands[2])[c])};
+          for (size_t i = 0; i < std::size(values); ++i)
+            as<S>(operands[5 + i])[n * s.channels + c] = static_cast<S>(values[i]);
         });
       });
     });
