@@ -1,4 +1,4 @@
-//===- GradientsVision.cpp - derivatives of convolutions, pools, batch norm ---===//
+//===- GradientsVision.cpp - derivatives of convolutions, pools, batch and group norm ---===//
 #include "dialects/graph/Gradient.h"
 
 using namespace mlir;
@@ -74,7 +74,7 @@ ZC_GRADIENT(SumPoolOp) {
   return success();
 }
 
-//===-- batch norm -----------------------------------------------------------===//
+//===-- norms ----------------------------------------------------------------===//
 
 ZC_GRADIENT(BatchNormOp) {
   if (failed(onlyFirstResult(*this, resultGrads)))
@@ -82,6 +82,16 @@ ZC_GRADIENT(BatchNormOp) {
   auto grad = GradientBuilder(builder, *this)
                   .create<BatchNormGradOp>(resultGrads[0], getInput(), getScale(), getMean(), getVariance(),
                                            getEpsilon(), getChannelsLast());
+  llvm::copy(grad->getResults(), operandGrads.begin());
+  return success();
+}
+
+ZC_GRADIENT(GroupNormOp) {
+  if (failed(onlyFirstResult(*this, resultGrads)))
+    return failure();
+  auto grad = GradientBuilder(builder, *this)
+                  .create<GroupNormGradOp>(resultGrads[0], getInput(), getScale(), getMean(), getVariance(),
+                                           getGroups(), getEpsilon(), getChannelsLast());
   llvm::copy(grad->getResults(), operandGrads.begin());
   return success();
 }

@@ -1,4 +1,4 @@
-//===- GraphVision.cpp - result types and cost of convolutions, pools, batch norm ---===//
+//===- GraphVision.cpp - result types and cost of convolutions, pools, batch and group norm ---===//
 #include "dialects/graph/Gradient.h"
 #include "dialects/graph/Infer.h"
 
@@ -350,5 +350,109 @@ SmallVector<Value> BatchNormGradOp::buildApart(OpBuilder &builder) {
   Value centred = on.sub(castTo(on, getInput(), f32), getMean());
   Value grad = on.sub(castTo(on, getGrad(), f32), sums.getMeanGrad());
   Value result = on.mul(sums.getFactor(), on.sub(grad, on.mul(centred, sums.getSlope())));
+  return {castTo(on, result, elementOf(getInput())), sums.getDScale(), sums.getDBias()};
+}
+
+//===-- group norm ---------------------------------------------------------===//
+
+/// Types of what a group norm has besides activations: statistics, and numbers of each sample's channels.
+struct GroupNormTypes {
+  RankedTensorType statistics, ofChannels;
+};
+
+/// Checks input, groups and scale.
+template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupNorm(const Infer &infer, AdaptorT &adaptor) {
+  Value input = adaptor.getInput(), scale = adaptor.getScale();
+  Shape shape = inModel(adaptor, shapeOf(input));
+  const int64_t groups = adaptor.getGroups();
+  if (shape.size() < 2)
+    return infer.error("[group_norm_c1] input has rank " + Twine(shape.size()) + ", at least 2 are needed");
+  if (groups < 1 || shape[1] % groups != 0)
+    return infer.error("[group_norm_c2] " + Twine(groups) + " groups do not divide " + Twine(shape[1]) + " channels");
+  if (failed(infer.sameElement(input, scale)) ||
+      failed(infer.hasShape("group_norm_c3", "scale", scale, ArrayRef(shape).slice(1, 1))))
+    return failure();
+  const Type element = statisticsType(elementOf(input));
+  Shape ofChannels(shape.size(), 1);
+  llvm::copy(ArrayRef(shape).take_front(2), ofChannels.begin());
+  return GroupNormTypes{RankedTensorType::get({shape[0], groups}, element),
+                        RankedTensorType::get(inOp(adaptor, ofChannels), element)};
+}
+
+/// The same of a norm with a bias.
+template <typename AdaptorT> static FailureOr<GroupNormTypes> checkWholeGroups(const Infer &infer, AdaptorT &adaptor) {
+  auto types = checkGroupNorm(infer, adaptor);
+  if (failed(types) || failed(infer.hasType("group_norm_c3", "bias", adaptor.getBias(), adaptor.getScale().getType())))
+    return failure();
+  return types;
+}
+/// And of a gradient.
+template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupGrad(const Infer &infer, AdaptorT &adaptor) {
+  auto types = checkGroupNorm(infer, adaptor);
+  if (failed(types) ||
+      failed(infer.hasType("group_norm_c4", "grad", adaptor.getGrad(), adaptor.getInput().getType())) ||
+      failed(infer.hasType("group_norm_c5", "mean", adaptor.getMean(), types->statistics)) ||
+      failed(infer.hasType("group_norm_c5", "variance", adaptor.getVariance(), types->statistics)))
+    return failure();
+  return types;
+}
+
+ZC_INFER(GroupNormOp) {
+  auto found = checkWholeGroups(Infer(location, types), adaptor);
+  if (failed(found))
+    return failure();
+  types.assign({adaptor.getInput().getType(), found->statistics, found->statistics});
+  return success();
+}
+
+ZC_INFER(GroupNormStatisticsOp) {
+  auto found = checkWholeGroups(Infer(location, types), adaptor);
+  if (failed(found))
+    return failure();
+  types.assign(5, found->ofChannels);
+  types[0] = types[1] = found->statistics;
+  return success();
+}
+
+ZC_INFER(GroupNormGradOp) {
+  if (failed(checkGroupGrad(Infer(location, types), adaptor)))
+    return failure();
+  Type scale = adaptor.getScale().getType();
+  types.assign({adaptor.getInput().getType(), scale, scale});
+  return success();
+}
+
+ZC_INFER(GroupNormGradSumsOp) {
+  auto found = checkGroupGrad(Infer(location, types), adaptor);
+  if (failed(found))
+    return failure();
+  Type scale = adaptor.getScale().getType();
+  types.assign(6, found->ofChannels);
+  types[0] = types[1] = scale;
+  return success();
+}
+
+/// Kernels of group norms compute in fp32 in either order.
+SmallVector<Value> GroupNormOp::buildApart(OpBuilder &builder) {
+  if (elementOf(getInput()).isF64())
+    return {};
+  TensorBuilder on(builder, getLoc());
+  auto sums =
+      on.create<GroupNormStatisticsOp>(getInput(), getScale(), getBias(), getGroups(), getEpsilon(), getChannelsLast());
+  Value centred = on.sub(castTo(on, getInput(), builder.getF32Type()), sums.getCentre());
+  Value result = on.add(on.mul(centred, sums.getFactor()), sums.getShift());
+  return {castTo(on, result, elementOf(getInput())), sums.getMean(), sums.getVariance()};
+}
+
+SmallVector<Value> GroupNormGradOp::buildApart(OpBuilder &builder) {
+  if (elementOf(getInput()).isF64())
+    return {};
+  TensorBuilder on(builder, getLoc());
+  auto sums = on.create<GroupNormGradSumsOp>(getGrad(), getInput(), getScale(), getMean(), getVariance(), getGroups(),
+                                             getEpsilon(), getChannelsLast());
+  Type f32 = builder.getF32Type();
+  Value centred = on.sub(castTo(on, getInput(), f32), sums.getCentre());
+  Value mean = on.add(on.mul(centred, sums.getSlope()), sums.getOffset());
+  Value result = on.sub(on.mul(castTo(on, getGrad(), f32), sums.getFactor()), mean);
   return {castTo(on, result, elementOf(getInput())), sums.getDScale(), sums.getDBias()};
 }

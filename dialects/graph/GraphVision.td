@@ -1,4 +1,4 @@
-//===- GraphVision.td - convolutions, pooling, batch norm ----*- tablegen -*-===//
+//===- GraphVision.td - convolutions, pooling, batch and group norm ----*- tablegen -*-===//
 #ifndef ZC_GRAPH_VISION
 #define ZC_GRAPH_VISION
 
@@ -225,6 +225,79 @@ def Graph_BatchNormApplyOp : Graph_DiffOp<"batch_norm_apply",
   let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias,
       Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, F64Attr:$epsilon, UnitAttr:$channels_last);
   let results = (outs Graph_FloatTensor:$result);
+}
+
+def Graph_GroupNormOp : Graph_DiffOp<"group_norm", [Graph_Separable, Graph_LayoutWith<["getActivations"]>,
+    Graph_KernelWith<["getOperandRole"]>, Graph_ShardedBy<["cutAlong", "buildParts"]>]> {
+  let summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias with the statistics of each sample's groups of channels";
+  let description = [{
+    ONNX GroupNormalization-21; with as many groups as channels, InstanceNormalization-6. input [N, C, ...] of rank 2 or more
+    (`group_norm_c1`), of which `groups` divides C (`group_norm_c2`), scale and bias of C elements (`group_norm_c3`). `mean` and
+    `variance` (population) have one element of fp32 (f64 for f64) per sample and group.
+
+    ```mlir
+    %y, %m, %v = graph.group_norm %x, %s, %b {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x3xf32>, tensor<4xf32>, tensor<4xf32>)
+        -> (tensor<2x4x3xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, I64Attr:$groups,
+      F64Attr:$epsilon, UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$result, Graph_FloatTensor:$mean, Graph_FloatTensor:$variance);
+}
+
+def Graph_GroupNormGradOp : Graph_TensorOp<"group_norm_grad", [Graph_Separable, Graph_LayoutWith<["getActivations"]>, Graph_Kernel]> {
+  let summary = "gradients of group_norm: d_input, d_scale, d_bias";
+  let description = [{
+    `grad` has the input's type (`group_norm_c4`), the statistics those group_norm gives (`group_norm_c5`). Created by
+    differentiate.
+
+    ```mlir
+    %dx, %ds, %db = graph.group_norm_grad %g, %x, %s, %m, %v {groups = 2 : i64, epsilon = 1.0e-5 : f64}
+        : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+        -> (tensor<2x4x3xf32>, tensor<4xf32>, tensor<4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, I64Attr:$groups, F64Attr:$epsilon, UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$d_input, Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias);
+}
+
+def Graph_GroupNormStatisticsOp : Graph_TensorOp<"group_norm_statistics", [Graph_Kernel]> {
+  let summary = "what group_norm sums, and what then makes its result of an element";
+  let description = [{
+    Constraints `group_norm_c1` to `group_norm_c3` as in group_norm, whose statistics `mean` and `variance` are. Its result is
+    (x - centre) * factor + shift, of fp32 (f64 for f64), as `centre`, the mean, `factor`, scale / sqrt(variance + epsilon), and `shift`,
+    the bias, are: one element per sample and channel, in the input's dimensions, so that they broadcast. Made by split-sums.
+
+    ```mlir
+    %m, %v, %c, %f, %t = graph.group_norm_statistics %x, %s, %b {groups = 2 : i64, epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x3x4xf32>, tensor<4xf32>, tensor<4xf32>)
+        -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$input, Graph_FloatTensor:$scale, Graph_FloatTensor:$bias, I64Attr:$groups,
+      F64Attr:$epsilon, UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, Graph_FloatTensor:$centre,
+      Graph_FloatTensor:$factor, Graph_FloatTensor:$shift);
+}
+
+def Graph_GroupNormGradSumsOp : Graph_TensorOp<"group_norm_grad_sums", [Graph_Kernel]> {
+  let summary = "what group_norm_grad sums, and what then makes d_input of an element";
+  let description = [{
+    Constraints `group_norm_c4`, `group_norm_c5` as in group_norm_grad, whose d_scale and d_bias these are. Its d_input is
+    factor * g - ((x - centre) * slope + offset), of fp32 (f64 for f64), as `centre`, `factor`, `slope` and `offset` are: one element per
+    sample and channel, in the input's dimensions. Made by split-sums.
+
+    ```mlir
+    %ds, %db, %c, %f, %s, %o = graph.group_norm_grad_sums %g, %x, %w, %m, %v {groups = 2 : i64, epsilon = 1.0e-5 : f64, channels_last}
+        : (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>, tensor<2x1x4xf32>)
+    ```
+  }];
+  let arguments = (ins Graph_FloatTensor:$grad, Graph_FloatTensor:$input, Graph_FloatTensor:$scale,
+      Graph_FloatTensor:$mean, Graph_FloatTensor:$variance, I64Attr:$groups, F64Attr:$epsilon, UnitAttr:$channels_last);
+  let results = (outs Graph_FloatTensor:$d_scale, Graph_FloatTensor:$d_bias, Graph_FloatTensor:$centre,
+      Graph_FloatTensor:$factor, Graph_FloatTensor:$slope, Graph_FloatTensor:$offset);
 }
 
 def Graph_MovingAverageOp : Graph_SameTypeOp<"moving_average", [Graph_ElementwiseKernel, Graph_StopsGradient]> {

@@ -104,7 +104,7 @@ static llvm::SmallBitVector unlessMarked(Operation *op, ArrayRef<unsigned> opera
   return tensorsAt(op, operands, results);
 }
 
-//===-- convolutions, pools, batch norm --------------------------------------===//
+//===-- convolutions, pools, norms -------------------------------------------===//
 
 using Bits = llvm::SmallBitVector;
 
@@ -118,6 +118,8 @@ Bits SumPoolGradOp::getActivations() { return unlessMarked(*this, {0}, {0}); }
 Bits BatchNormOp::getActivations() { return unlessMarked(*this, {0}, {0}); }
 Bits BatchNormGradOp::getActivations() { return unlessMarked(*this, {0, 1}, {0}); }
 Bits BatchNormApplyOp::getActivations() { return unlessMarked(*this, {0}, {0}); }
+Bits GroupNormOp::getActivations() { return unlessMarked(*this, {0}, {0}); }
+Bits GroupNormGradOp::getActivations() { return unlessMarked(*this, {0, 1}, {0}); }
 
 /// The library's layouts are of fp32 and bf16; f64 is computed by plain loops.
 static int64_t rearranged(Value a, Value b) {

@@ -21,6 +21,7 @@ OperandRole ConvOp::getOperandRole(unsigned index) { return roleInLayer(index); 
 OperandRole ConvTransposeOp::getOperandRole(unsigned index) { return roleInLayer(index); }
 OperandRole LayerNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
 OperandRole RmsNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
+OperandRole GroupNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
 OperandRole BatchNormOp::getOperandRole(unsigned index) { return roleInNorm(index); }
 OperandRole BatchNormApplyOp::getOperandRole(unsigned index) { return roleInNorm(index); }
 /// An embedding.

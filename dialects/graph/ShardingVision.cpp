@@ -1,4 +1,4 @@
-//===- ShardingVision.cpp - convolutions, pools and batch norm in parts -------------------===//
+//===- ShardingVision.cpp - convolutions, pools and norms in parts -------------------===//
 #include "dialects/graph/Sharding.h"
 
 using namespace mlir;
@@ -104,3 +104,25 @@ static std::optional<OpCut> cutBatchNorm(OpTy op, const std::string &samples, un
 
 ZC_CUT(BatchNormOp) { return cutBatchNorm(*this, ".", index, cut, ranks, why); }
 ZC_CUT(BatchNormApplyOp) { return cutBatchNorm(*this, "b", index, cut, ranks, why); }
+
+//===-- group norm -----------------------------------------------------------===//
+
+/// By samples, and by channels where groups stay together.
+ZC_CUT(GroupNormOp) {
+  std::string channels = activation(*this, getInput(), "b", "c");
+  Factors factors{{channels, "c", "c", channels, "bc", "bc"}};
+  factors.bearsPadding = false;
+  const int64_t groups = getGroups();
+  if (factors.tensors[index][cut.dim] == 'c' && groups % (cut.groups * ranks) != 0) {
+    why = std::to_string(ranks) + " ranks do not divide the " + std::to_string(groups / cut.groups) + " groups of " +
+          getOperation()->getName().stripDialect().str();
+    return std::nullopt;
+  }
+  return cutByFactors(*this, factors, index, cut, ranks, why);
+}
+
+ZC_PARTS(GroupNormOp) {
+  const int64_t groups = cut.operands[1] ? getGroups() / ranks : getGroups();
+  return buildOnParts(builder, *this, cut, operands, ranks,
+                      builder.getNamedAttr(getGroupsAttrName(), builder.getI64IntegerAttr(groups)));
+}

@@ -30,7 +30,7 @@ void registerCpuKernels(KernelRegistry &registry, bool referenceOnly) {
                    cpu::addFastAttention,   cpu::addFastAttentionGrad, cpu::addFastMove,    cpu::addFastGather,
                    cpu::addFastIndex,       cpu::addFastExtremum,      cpu::addFastPool,    cpu::addFastPoolLast,
                    cpu::addFastBatchNorm,   cpu::addFastBatchNormLast, cpu::addFastMetrics, cpu::addFastQuantize,
-                   cpu::addFastDequantize})
+                   cpu::addFastDequantize,  cpu::addFastGroupNorm})
     add(registry);
   registry.implementedBy({Implementation::Kind::library, "OpenBLAS or oneDNN", {}});
   cpu::addFastMatmul(registry);

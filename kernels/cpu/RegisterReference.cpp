@@ -26,7 +26,7 @@ void registerReferenceKernels(KernelRegistry &registry) {
                    cpu::addMetrics,     cpu::addConv,
                    cpu::addPool,        cpu::addBatchNorm,
                    cpu::addQuantize,    cpu::addLinearCrossEntropy,
-                   cpu::addFused})
+                   cpu::addFused,       cpu::addGroupNorm})
     add(registry);
   cpu::addLinear(registry, [](const KernelSpec &part) { return cpu::plainKernels().prepare(part); });
 }

@@ -30,5 +30,6 @@ void addQuantize(KernelRegistry &registry);
 void addConv(KernelRegistry &registry);
 void addPool(KernelRegistry &registry);
 void addBatchNorm(KernelRegistry &registry);
+void addGroupNorm(KernelRegistry &registry);
 
 } // namespace zc::cpu

@@ -1,5 +1,6 @@
 #include "kernels/cuda/BatchNorm.h"
 #include "kernels/cuda/Conv.h"
+#include "kernels/cuda/GroupNorm.h"
 #include "kernels/cuda/HostKernels.h"
 #include "kernels/cuda/Pool.h"
 
@@ -8,6 +9,7 @@ namespace zc::cuda {
 void addHostVision(HostKernelRegistry &registry, const PartMaker<Host> &sumsOfProgram) {
   addPools<Host>(registry);
   addBatchNorms<Host>(registry, sumsOfProgram);
+  addGroupNorms<Host>(registry);
   addConvs<Host>(registry);
 }
 

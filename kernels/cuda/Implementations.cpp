@@ -2,6 +2,7 @@
 #include "kernels/Prologue.h"
 #include "kernels/cuda/CudnnAttention.h"
 #include "kernels/cuda/CudnnConv.h"
+#include "kernels/cuda/GroupNormCut.h"
 #include "kernels/cuda/Workspace.h"
 #include "kernels/formula/Elements.h"
 #include "kernels/formula/Elementwise.h"
@@ -74,6 +75,10 @@ int64_t ofBatchNormGradSums(const KernelSpec &spec) {
   return seen ? bytesOf<shapes::readBatchNormGradSums, ofChannels<2>>(seen->spec) : 0;
 }
 
+template <bool isWhole, bool isGrad> int64_t ofGroups(const shapes::GroupNormShape &s) {
+  return groupNormBytes(s, isWhole, isGrad);
+}
+
 Result<shapes::ElementsShape> readElementsGrad(const KernelSpec &spec) { return shapes::readElements(spec, 2, 0); }
 Result<shapes::GatherNdShape> readGatherNdGrad(const KernelSpec &spec) { return shapes::readGatherNd(spec, 2, 0); }
 int64_t gatherNdGradBytes(const shapes::GatherNdShape &s) { return pairsBytes(s.batch * s.perBatch); }
@@ -107,6 +112,10 @@ constexpr Record kRecords[] = {
     {"batch_norm_statistics", true, nullptr, bytesOf<shapes::readBatchNormStatistics, ofChannels<2>>},
     {"batch_norm_grad_sums", true, &kPrograms, ofBatchNormGradSums},
     {"batch_norm_apply", true, nullptr, bytesOf<shapes::readBatchNormApply, ofChannels<0>>},
+    {"group_norm", true, nullptr, bytesOf<shapes::readGroupNorm, ofGroups<true, false>>},
+    {"group_norm_grad", true, nullptr, bytesOf<shapes::readGroupNormGrad, ofGroups<true, true>>},
+    {"group_norm_statistics", true, nullptr, nullptr},
+    {"group_norm_grad_sums", true, nullptr, bytesOf<shapes::readGroupNormGradSums, ofGroups<false, true>>},
     {"reduce_sum", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
     {"reduce_mean", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},
     {"reduce_max", true, nullptr, bytesOf<shapes::readReduce, reduceBytes>},

@@ -1,4 +1,5 @@
 #include "kernels/shapes/Windows.h"
+#include "kernels/shapes/ModelOrder.h"
 
 namespace zc::shapes {
 
@@ -69,10 +70,9 @@ static bool readWindows(const KernelSpec &spec, const Dims &input, const Dims &o
   return !__builtin_mul_overflow(windows.outPlane, windows.taps, &entries) && entries <= mostEntries;
 }
 
-static bool isChannelsLast(const KernelSpec &spec) { return spec.has("channels_last"); }
+bool isChannelsLast(const KernelSpec &spec) { return spec.has("channels_last"); }
 
-/// A tensor's dimensions as [N, C, d...].
-static Dims inModelOrder(const KernelSpec &spec, size_t operand) {
+Dims inModelOrder(const KernelSpec &spec, size_t operand) {
   Dims dims = spec.operands[operand].dims;
   if (isChannelsLast(spec) && dims.size() > 2)
     std::rotate(dims.begin() + 1, dims.end() - 1, dims.end());

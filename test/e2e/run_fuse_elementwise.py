@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fused element-wise operations: over all exports of test/models and test/e2e/exports, in fp32 and bf16, losses, norms and trained
 weights are those of --fuse off, bit for bit (their heads are too small to be fused), with precisions, stages, recomputation, tiers and micro-steps taking turns; batch norms of chains
-that are channels-last are sums and programs; the planned peak is no larger; --fuse off has none."""
+that are channels-last, and group norms, are sums and programs; the planned peak is no larger; --fuse off has none."""
 import itertools, json, pathlib, re, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -16,6 +16,7 @@ ON_GPUS = {  # kernels, and settings
     ("gpt2", "ts17"): ((r"linear_gelu_grad +library: cuBLASLt",),
                        ((1,), (2, "--zero-stage", 3, "--checkpoint-activations", "block"), (1, "--checkpoint-activations", "selective"))),
     ("resnet", "dynamo18"): ((r"batch_norm_statistics +own", r"batch_norm_grad_sums +library: NVRTC", r"fused +library: NVRTC"), ((1,),)),
+    ("denoiser", None): ((r"group_norm_statistics +own", r"group_norm_grad_sums +own", r"fused +library: NVRTC"), ((1,),)),  # of test/e2e/exports
 }
 SETTINGS = [  # ranks, flags
     (1, []), (2, ["--zero-stage", 2]), (1, ["--grad-accumulation", 2]), (2, ["--zero-stage", 3, "--checkpoint-activations", "block"]),
@@ -25,11 +26,14 @@ SETTINGS = [  # ranks, flags
 
 
 def fused(plan):
-    """Steps that are fused programs, and batch norms that are sums and parts of such."""
+    """Steps that are fused programs, and batch and group norms that are sums and parts of such."""
     kernels = suite.tool("zero-run", "inspect", plan, "--kernels")
-    found = [re.search(rf"^{name} +own +(\d+)", kernels, re.MULTILINE) for name in ("fused", "batch_norm_statistics", "batch_norm_grad_sums")]
-    programs, forward, backward = (int(each[1]) if each else 0 for each in found)
-    return programs, min(forward, backward)
+
+    def count(name):
+        found = re.search(rf"^{name} +own +(\d+)", kernels, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    return count("fused"), sum(min(count(f"{kind}_norm_statistics"), count(f"{kind}_norm_grad_sums")) for kind in ("batch", "group"))
 
 
 def train(name, model, data, world, flags, device="cpu"):
@@ -45,7 +49,8 @@ def agrees(name, model, data, precision, setting, flags):
     flags = [*flags, *more, "--precision", precision]
     on = train(f"{name}-{precision}-on", model, data, world, flags)
     off = train(f"{name}-{precision}-off", model, data, world, [*flags, "--fuse", "off"])
-    if any(off[0]) or (not on[0][0] and not name.startswith(NOTHING_TO_FUSE)) or (model.parent.name == "resnet" and "train" in flags and not on[0][1]):
+    has_norms = (model.parent.name == "resnet" and "train" in flags) or model.stem == "denoiser"
+    if any(off[0]) or (not on[0][0] and not name.startswith(NOTHING_TO_FUSE)) or (has_norms and not on[0][1]):
         raise Case(f"{on[0]} fused steps and norms with on, {off[0]} with off")
     for what, a, b in zip(("losses", "norms", "weights"), on[1:], off[1:]):
         same(what, a, b)
@@ -69,7 +74,9 @@ def gpus(model, file, lines, world=1, *more):
     def run():
         flags = ["--precision", "bf16", *FLAGS.get((model, file), []), *more]
         name = f"gpu-{model}-{world}-{len(more)}"
-        runs = [train(f"{name}-{fuse}-{device}", suite.models / model / f"{file}.onnx", suite.models / model / "inputs.safetensors", world,
+        paths = (suite.models / model / f"{file}.onnx", suite.models / model / "inputs.safetensors") if file else \
+            (exports / f"{model}.onnx", exports / f"{model}.safetensors")
+        runs = [train(f"{name}-{fuse}-{device}", *paths, world,
                       [*flags, "--target", "cuda", "--fuse", fuse], device)[1:] for fuse, device in (("head", "cpu"), ("on", "cpu"), ("on", "fake"))]
         for other in runs[1:]:
             for what, a, b in zip(("losses", "norms", "weights"), runs[0], other):

@@ -20,7 +20,7 @@ def made(name, *flags):
 
 MODELS = {"resnet": (RESNET / "ts17.onnx", RESNET / "inputs.safetensors"),
           "bottlenecks": made("bottlenecks", "--depth", "50", "--stages", "2", "--image", "40", "--batch", "4", "--classes", "10", "--rows", "16"),
-          "convnext": tuple(ROOT / f"test/e2e/exports/convnext.{kind}" for kind in ("onnx", "safetensors"))}
+          **{name: tuple(ROOT / f"test/e2e/exports/{name}.{kind}" for kind in ("onnx", "safetensors")) for name in ("convnext", "denoiser")}}
 
 
 def kernels(plan):
@@ -81,7 +81,7 @@ def bits(model, precision, *flags, device="cpu"):
 
 def where():
     """The image is brought in and nothing else moves, though the model moves channels for its norms itself (ConvNeXt, and with others
-    of its own SegFormer); patches of a ViT, GPUs in fp32, and the flag leave the model's order."""
+    of its own SegFormer) or normalizes groups of channels; patches of a ViT, GPUs in fp32, and the flag leave the model's order."""
     def expect(transposes, turned, name, onnx, *flags):
         plan = suite.compile(onnx, suite.dir / f"where_{name}.plan", *flags)
         counts, got = kernels(plan)
@@ -95,7 +95,7 @@ def where():
     expect(0, False, "cuda", bottlenecks, "--target", "cuda")
     expect(1, True, "cuda in bf16", bottlenecks, "--target", "cuda", "--precision", "bf16")
     expect(1, True, "forward", bottlenecks, "--forward-only", "--batch-norm", "train")
-    for name, transposes in (("convnext", 1), ("segformer", 22)):
+    for name, transposes in (("convnext", 1), ("denoiser", 1), ("segformer", 22)):
         expect(transposes, True, name, ROOT / f"test/e2e/exports/{name}.onnx")
     expect(None, False, "vit", suite.models / "vit" / "ts17.onnx")
 

@@ -148,6 +148,24 @@ TEST(Fibers, normsOfChannelsHaveTheBitsOfBlocks) {
     }
 }
 
+TEST(Fibers, normsOfGroupsHaveTheBitsOfBlocks) {
+  for (DType type : {DType::f32, DType::bf16})
+    for (bool isLast : {false, true}) {
+      const TensorType of{type, {6}}, statistics{DType::f32, {2, 3}};
+      const Value x = uniform({type, isLast ? Ints{2, 700, 6} : Ints{2, 6, 700}}, 1, -3, 3),
+                  g = uniform(x.type, 2, -1, 1), scale = uniform(of, 3, -1, 1), bias = uniform(of, 4, -1, 1);
+      Attributes attributes = {{"epsilon", 1e-5}, {"groups", int64_t{3}}};
+      if (isLast)
+        attributes["channels_last"] = int64_t{1};
+      const Call forward{
+          "group_norm", {x, scale, bias}, {Value(x.type), Value(statistics), Value(statistics)}, attributes};
+      expectBitsOfBlocks(forward, 1);
+      const auto made = must(runOn(blockRegistry(), forward));
+      expectBitsOfBlocks(
+          {"group_norm_grad", {g, x, scale, made[1], made[2]}, {Value(x.type), Value(of), Value(of)}, attributes}, 1);
+    }
+}
+
 TEST(Fibers, quantizedBlocksHaveTheBitsOfBlocks) {
   for (int64_t bits : {4, 8})
     for (int64_t block : {64, 100, 2048}) { // in a warp, element by element, over warps

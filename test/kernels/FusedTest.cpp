@@ -144,6 +144,30 @@ TEST(FastFused, RowsLongerThanATile) {
   }
 }
 
+/// A row that repeats for each sample, for longer than a tile and for less, with tiles that see two samples' rows.
+TEST(FastFused, RowsThatRepeatForAWhile) {
+  Random random(9);
+  for (const Ints &shape : {Ints{3, 37, 70}, Ints{2, 1024, 64}, Ints{5, 2, 300}, Ints{4, 16, 32}, Ints{3, 400, 5}})
+    for (DType type : {DType::f32, DType::bf16})
+      for (int threads : {1, 3}) {
+        Case made;
+        made.shape = shape;
+        for (const Ints &dims : {shape, Ints{shape[0], 1, shape[2]}, Ints{shape[0], 1, shape[2]}, Ints{shape[2]}}) {
+          made.inputs.push_back(inputOf(type, dims, random));
+          made.program.inputs.push_back(type);
+        }
+        made.steps = {{"sub", {0, 1}, type}, {"mul", {4, 2}, type}, {"add", {5, 3}, type}, {"silu", {6}, type}};
+        for (const Apart &step : made.steps)
+          made.program.instructions.push_back(instructionOf(step, made.program));
+        made.program.results = {7};
+        Call call = fusedCall(made);
+        call.threads = threads;
+        Result<std::vector<Value>> outputs = runOn(registry(false), call);
+        ASSERT_TRUE(outputs.ok()) << outputs.error().message;
+        EXPECT_TRUE(sameBits((*outputs)[0], runApart(made, registry(false))[0]));
+      }
+}
+
 /// A relu whose sign alone is asked for.
 TEST(FastFused, TheSignOfARelu) {
   Value x = f32({8}, {-1, -0.0, 0, 1, kNan, kInfinity, -kInfinity, 1e-40}), g = f32({8}, {1, 2, 3, 4, 5, 6, 7, 8});

@@ -378,8 +378,8 @@ inline bool isShared(const std::string &name) {
 }
 
 /// What a kernel loses besides where it rounds results: a head's logits and their gradients have its operands' type,
-/// with the plain one they are nowhere; a batch norm's elements are computed in fp32; a GPU's products are sums of
-/// terms in fp32, each of which rounds.
+/// with the plain one they are nowhere; elements of a batch norm, or a group norm, are computed in fp32; a GPU's
+/// products are sums of terms in fp32, each of which rounds.
 inline double roundingWithin(const Call &call) {
   if (call.name == "matmul" || call.name == "matmul_part") {
     auto count = [](const Value &value) { return static_cast<double>(value.type.numElements()); };
@@ -388,7 +388,8 @@ inline double roundingWithin(const Call &call) {
     const double rounded = call.tf32 && call.inputs[0].type.dtype == DType::f32 ? 0x1p-11 * std::sqrt(terms) : 0;
     return call.inputs[0].type.dtype == DType::f64 ? 0 : 1e-8 * terms + rounded;
   }
-  if (call.name.rfind("batch_norm", 0) == 0 && call.inputs[0].type.dtype != DType::f64)
+  const bool isOfChannels = call.name.rfind("batch_norm", 0) == 0 || call.name.rfind("group_norm", 0) == 0;
+  if (isOfChannels && call.inputs[0].type.dtype != DType::f64)
     return 1e-4;
   const bool isHead = call.name.rfind("linear_cross_entropy", 0) == 0 || call.name.rfind("linear_log_softmax", 0) == 0;
   return isHead ? 4 * roundingOf(call.inputs.back().type.dtype) : 0;

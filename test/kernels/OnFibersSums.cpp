@@ -2,6 +2,7 @@
 #include "test/kernels/Fibers.h"
 
 #include "kernels/cuda/BatchNorm.h"
+#include "kernels/cuda/GroupNorm.h"
 #include "kernels/cuda/Norm.h"
 #include "kernels/cuda/Quantize.h"
 #include "test/kernels/OnFibers.h"
@@ -16,6 +17,8 @@ void addSumsOnFibers(cuda::HostKernelRegistry &kernels) {
   kernels.add("reduce_sum", cuda::prepareReduce<Fibers, cuda::ReductionKind::sum>);
   kernels.add("batch_norm", cuda::prepareBatchNorm<Fibers>);
   kernels.add("batch_norm_grad", cuda::prepareBatchNormGrad<Fibers>);
+  kernels.add("group_norm", cuda::prepareGroupNorm<Fibers>);
+  kernels.add("group_norm_grad", cuda::prepareGroupNormGrad<Fibers>);
   kernels.add("quantize", cuda::prepareQuantize<Fibers>);
   kernels.add("dequantize_sum_quantize", cuda::prepareDequantizeSumQuantize<Fibers>);
 }

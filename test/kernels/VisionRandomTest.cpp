@@ -1,7 +1,7 @@
-// Convolutions, pools and batch norm of shapes that nobody chose: windows wider than the input and further apart than
-// they are wide, paddings that are not alike, planes of one element, groups and channels that are no whole vectors,
-// both layouts. Each fast kernel against its plain one, on one thread and on three. ZC_VISION_CASES: how many, and
-// ZC_VISION_SEED: which ones.
+// Convolutions, pools, batch and group norm of shapes that nobody chose: windows wider than the input and further apart
+// than they are wide, paddings that are not alike, planes of one element, groups and channels that are no whole
+// vectors, both layouts. Each fast kernel against its plain one, on one thread and on three. ZC_VISION_CASES: how many,
+// and ZC_VISION_SEED: which ones.
 #include "test/kernels/FastTest.h"
 
 namespace zc::test {
@@ -196,6 +196,26 @@ void batchNorm(Draw &draw) {
   expectPlainsNumbers({"batch_norm_apply", {x, scale, bias, bias, variance}, {x}, attributes}, 1e-5);
 }
 
+void groupNorm(Draw &draw) {
+  const bool last = draw.oneIn(2);
+  Ints plane(static_cast<size_t>(draw.of(last ? 1 : 0, 3)), 0);
+  for (int64_t &size : plane)
+    size = draw.of(1, plane.size() == 1 ? 90 : 9);
+  const int64_t n = draw.of(1, 40), groups = draw.of(1, 12), channels = groups * draw.of(1, 9);
+  const DType type = drawType(draw);
+  const Ints dims = activation(n, channels, plane, last);
+  const Value x = random(type, dims, 1), g = random(type, dims, 2), scale = random(type, {channels}, 3),
+              bias = random(type, {channels}, 4), of(TensorType{DType::f32, {n, groups}});
+  Attributes attributes{{"epsilon", 1e-2}, {"groups", groups}};
+  if (last)
+    attributes["channels_last"] = kOne;
+  SCOPED_TRACE("group norm " + std::string(nameOf(type)) + (last ? " last" : "") + text(dims));
+  Call norm{"group_norm", {x, scale, bias}, {x, of, of}, attributes};
+  expectPlainsNumbers(norm, 1e-5);
+  const std::vector<Value> y = must(run(norm, true));
+  expectPlainsNumbers({"group_norm_grad", {g, x, scale, y[1], y[2]}, {x, scale, scale}, attributes}, 1e-4);
+}
+
 template <typename Fn> void forSeeds(Fn fn) {
   const int64_t cases = fromEnvironment("ZC_VISION_CASES", 40), first = fromEnvironment("ZC_VISION_SEED", 1);
   for (int64_t seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed) {
@@ -210,6 +230,7 @@ TEST(Fast, visionOfRandomShapes) {
     convolution(draw);
     pool(draw);
     batchNorm(draw);
+    groupNorm(draw);
   });
 }
 

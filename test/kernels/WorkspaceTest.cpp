@@ -64,7 +64,8 @@ std::vector<Case> rowCases(DType t, int64_t a, int64_t b) {
 std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
   const TensorType plane{t, {1, 1, a, b}}, index{DType::i64, plane.dims}, image{t, {1, a, b, 1}};
   const TensorType filters{t, {a, a, 1, 1}}, each{t, {a, 1, 1, 1}}, norm{t, {a, b, b}}, channel{t, {b}};
-  const TensorType stat{DType::f32, {b}}, point{t, {1, a, 1, 1}}, points{t, {1, b, 1, 1}}, beyond{t, {b, a, 3, 3}};
+  const TensorType stat{DType::f32, {b}}, groups{DType::f32, {a, 1}}, point{t, {1, a, 1, 1}}, points{t, {1, b, 1, 1}},
+      beyond{t, {b, a, 3, 3}};
   const Attributes padded{
       {"strides", Ints{1, 1}}, {"dilations", Ints{1, 1}}, {"low", Ints{1, 1}}, {"high", Ints{1, 1}}};
   const Attributes conv = windows({"low", "high"}), depthwise = windows({"low", "high"}, {{"groups", a}});
@@ -73,6 +74,9 @@ std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
     Attributes pool = windows({"low"}), epsilon{{"epsilon", 1e-5}};
     if (isLast)
       pool["channels_last"] = epsilon["channels_last"] = int64_t{1};
+    Attributes grouped = epsilon;
+    grouped["groups"] = int64_t{1};
+    const TensorType ofEach{DType::f32, isLast ? Ints{a, 1, b} : Ints{a, b, 1}};
     cases.insert(
         cases.end(),
         {{"max_pool", 1, {plane, plane, index}, pool},
@@ -83,6 +87,13 @@ std::vector<Case> imageCases(DType t, int64_t a, int64_t b) {
          {"batch_norm_grad", 5, {norm, norm, channel, stat, stat, norm, channel, channel}, epsilon},
          {"batch_norm_statistics", 3, {norm, channel, channel, stat, stat, stat, stat}, epsilon},
          {"batch_norm_grad_sums", 5, {norm, norm, channel, stat, stat, channel, channel, stat, stat, stat}, epsilon},
+         {"group_norm", 3, {norm, channel, channel, norm, groups, groups}, grouped},
+         {"group_norm_grad", 5, {norm, norm, channel, groups, groups, norm, channel, channel}, grouped},
+         {"group_norm_statistics", 3, {norm, channel, channel, groups, groups, ofEach, ofEach, ofEach}, grouped},
+         {"group_norm_grad_sums",
+          5,
+          {norm, norm, channel, groups, groups, channel, channel, ofEach, ofEach, ofEach, ofEach},
+          grouped},
          {"batch_norm_apply", 5, {norm, channel, channel, channel, channel, norm}, epsilon}});
   }
   cases.insert(cases.end(), {{"conv", 2, {image, filters, image}, conv},

@@ -1,4 +1,4 @@
-//===- BatchNorm.cpp - batch norm, and the norms made of others ------------------===//
+//===- BatchNorm.cpp - batch norm, group norm, and the norms made of others ------===//
 //
 // Batch norm has two meanings, and files say which one in as many ways as there are versions: until opset 13 the
 // training form has further outputs, from 14 on training_mode. Exporters get it wrong (docs/onnx.md 1.3), so the user
@@ -110,32 +110,14 @@ void batchNorm(Node &node) {
     }
 }
 
-//===-- norms made of others -----------------------------------------------===//
+//===-- norms of samples, and norms made of others --------------------------===//
 
-/// Normalizes rows [rows, n] without scale and bias.
-Value normalizeRows(Node &node, Value x, double epsilon) {
-  Value ones = node.expand(node.scalar(1, elementOf(x)), {dimsOf(x)[1]});
-  return node.make<LayerNormOp>({x, ones}, node.attrs().integer("axis", 1).real("epsilon", epsilon));
-}
-
-/// [C] as [C, 1, ...], to be used with [N, C, d...].
-Value perChannel(Node &node, Value value, int64_t rank) {
-  Dims shape(rank - 1, 1);
-  shape[0] = dimsOf(value)[0];
-  return node.reshape(value, shape);
-}
-
-/// Each of `groups` runs of channels of each sample by itself; then scale and bias per channel.
+/// Each of `groups` runs of channels of each sample by itself; then scale and bias per channel. No channels are one
+/// group.
 void normalizeGroups(Node &node, int64_t groups, Value scale, Value bias, double epsilon) {
-  Value x = node.input(0);
-  int64_t elements = 1;
-  for (int64_t d : dimsOf(x).drop_front(2))
-    elements *= d;
-  elements *= groups == 0 ? 0 : dimsOf(x)[1] / groups; // instances of no channel
-  Value y = normalizeRows(node, node.reshape(x, {dimsOf(x)[0] * groups, elements}), epsilon);
-  y = node.reshape(y, dimsOf(x));
-  y = node.make<MulOp>({y, perChannel(node, scale, rankOf(x))});
-  node.set(node.make<AddOp>({y, perChannel(node, bias, rankOf(x))}));
+  node.set(
+      node.make<GroupNormOp>({node.input(0), scale, bias},
+                             node.attrs().integer("groups", std::max<int64_t>(1, groups)).real("epsilon", epsilon)));
 }
 
 bool checkChannels(Node &node, int64_t scales) {

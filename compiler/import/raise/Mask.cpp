@@ -31,7 +31,7 @@ bool zc::importer::mayBeLow(Value value) {
     Value next = pending.pop_back_val();
     Operation *op = next.getDefiningOp();
     if (!isa<FloatType>(tensorOf(next).getElementType()) || !seen.insert(next).second ||
-        isa_and_nonnull<ReadOp, LayerNormOp, RmsNormOp, SoftmaxOp>(op)) // of these it is moderate
+        isa_and_nonnull<ReadOp, LayerNormOp, RmsNormOp, GroupNormOp, SoftmaxOp>(op)) // of these it is moderate
       continue;
     auto table = constantOf(next);
     if (!op || (table && llvm::any_of(table->floats, [](double x) { return !(std::abs(x) < 1e4); })))

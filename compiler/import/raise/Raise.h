@@ -15,6 +15,7 @@ void addSimplifyPatterns(mlir::RewritePatternSet &patterns);
 void addLinearPatterns(mlir::RewritePatternSet &patterns);
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
+void addGroupNormPatterns(mlir::RewritePatternSet &patterns);
 void addExtremumPatterns(mlir::RewritePatternSet &patterns);
 void addSoftmaxPatterns(mlir::RewritePatternSet &patterns);
 void addHeadPatterns(mlir::RewritePatternSet &patterns);

@@ -24,6 +24,7 @@ struct RaiseComposites : zc::impl::RaiseCompositesBase<RaiseComposites> {
     zc::importer::addLinearPatterns(patterns);
     zc::importer::addActivationPatterns(patterns);
     zc::importer::addNormPatterns(patterns);
+    zc::importer::addGroupNormPatterns(patterns);
     zc::importer::addExtremumPatterns(patterns);
     zc::importer::addSoftmaxPatterns(patterns);
     zc::importer::addHeadPatterns(patterns);

@@ -27,7 +27,7 @@ static bool isFinite(Value value, const Constants &constants, int &budget) {
   Operation *op = value.getDefiningOp();
   if (!op || --budget < 0)
     return false;
-  bool isProduct = isa<MulOp, MatmulOp, LayerNormOp, RmsNormOp, ConvOp>(op);
+  bool isProduct = isa<MulOp, MatmulOp, LayerNormOp, RmsNormOp, GroupNormOp, ConvOp>(op);
   if (isa<ReadOp>(op) || (isProduct && llvm::any_of(op->getOperands(), isParameter)))
     return true;
   bool isTame = isElementwise(op) ? op->hasTrait<BearsZeros>() && !isa<Singular>(op)

@@ -108,6 +108,7 @@ void addFastPool(KernelRegistry &registry);
 void addFastPoolLast(KernelRegistry &registry);
 void addFastBatchNorm(KernelRegistry &registry);
 void addFastBatchNormLast(KernelRegistry &registry);
+void addFastGroupNorm(KernelRegistry &registry);
 void addFastQuantize(KernelRegistry &registry);
 void addFastDequantize(KernelRegistry &registry);
 

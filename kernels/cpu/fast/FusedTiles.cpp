@@ -30,7 +30,11 @@ void FusedTiles::addInput(const StridedView &view, const Dims &shape) {
     places.back() = {Place::Kind::input, inputs.size()};
   else if (isInOrder && walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runLength() <= kTile)
     places.back().period = walk.runLength();
-  else if (isInOrder && type == DType::f32 && walk.runLength() > kTile)
+  else if (isInOrder && walk.numDims() == 3 && walk.stride(1, 1) == 0 && walk.runLength() <= kTile) {
+    places.back().period = walk.runLength();
+    places.back().span = walk.runLength() * walk.dim(1);
+    changing.push_back(inputs.size());
+  } else if (isInOrder && type == DType::f32 && walk.runLength() > kTile)
     places.back().row = walk.runLength();
   inputs.push_back({walk, view.offset, sizeOf(type), loadOf(type), loadRunsOf(type), isScalar, isOneRun});
 }
@@ -188,17 +192,42 @@ bool FusedTiles::isFilledOnce(size_t reg) const {
 
 void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
   for (size_t reg = 0; reg < places.size(); ++reg) {
-    if (!isFilledOnce(reg))
+    if (!isFilledOnce(reg) || places[reg].span != 0)
       continue;
     float *tile = tiles[places[reg].index];
     const char *x = reg < inputs.size() ? as<char>(operands[reg]) + inputs[reg].offset * inputs[reg].size : nullptr;
-    if (const int64_t period = places[reg].period)
-      for (int64_t at = 0; at < n + period; at += period)
-        inputs[reg].load(x, 1, tile + at, std::min(period, n + period - at));
+    if (places[reg].period)
+      writeOut(reg, x, tile, n);
     else if (x)
       inputs[reg].load(x, 0, tile, n);
     else
       fillWith(program.instructions[reg - inputs.size()].value, tile, n);
+  }
+}
+
+/// A row that repeats, to be read from any of its elements on, n of them.
+void FusedTiles::writeOut(size_t reg, const char *row, float *tile, int64_t n) const {
+  const int64_t period = places[reg].period;
+  for (int64_t at = 0; at < n + period; at += period)
+    inputs[reg].load(row, 1, tile + at, std::min(period, n + period - at));
+}
+
+/// Writes out the rows that elements [at, at + n) are the first to read; where these read two, what they read.
+void FusedTiles::findRows(void *const *operands, Tiles tiles, Rows &rows, int64_t at, int64_t n) const {
+  for (size_t reg : changing) {
+    const Place &place = places[reg];
+    const Input &input = inputs[reg];
+    const int64_t row = at / place.span;
+    const bool isOne = (at + n - 1) / place.span == row;
+    if (isOne && rows[reg] == row)
+      continue;
+    const char *x = as<char>(operands[reg]);
+    if (isOne)
+      writeOut(reg, x + (input.offset + input.walk.startOf(at / place.period, 1)) * input.size, tiles[place.index],
+               kTile);
+    else
+      loadTile(input, x, tiles[place.index], at, n);
+    rows[reg] = isOne ? row : -1;
   }
 }
 
@@ -307,14 +336,17 @@ void FusedTiles::runPlain(const Step &step, const float *(&from)[4], float *y, i
 
 void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
   alignas(64) float tiles[kFusedRegisters + kFusedInputs][kTile];
+  Rows rows;
+  rows.fill(-1);
   fillOnce(operands, tiles, std::min(kTile, end - begin));
   for (int64_t at = begin; at < end; at += kTile)
-    runTile(operands, results, tiles, begin, at, end);
+    runTile(operands, results, tiles, rows, begin, at, end);
 }
 
-void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at,
-                         int64_t end) const {
+void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tiles, Rows &rows, int64_t begin,
+                         int64_t at, int64_t end) const {
   const int64_t n = std::min(kTile, end - at), next = std::min(at + kTile, end);
+  findRows(operands, tiles, rows, at, n);
   auto isWithinRow = [&](const Place &place) { return place.row != 0 && at % place.row + n <= place.row; };
   auto placeOf = [&](size_t reg) -> float * {
     const Place &place = places[reg];
@@ -328,7 +360,8 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
         return as<float>(operands[reg]) + inputs[reg].offset + inputs[reg].walk.startOf(at / place.row, 1) +
                at % place.row;
     }
-    return tiles[place.index] + (place.period ? at % place.period : 0);
+    const bool isWrittenOut = place.period && (place.span == 0 || rows[reg] >= 0);
+    return tiles[place.index] + (isWrittenOut ? at % place.period : 0);
   };
   Soon soon{operands, next, std::min(kTile, end - next), 0};
   for (size_t i = 0; i < steps.size(); ++i) {

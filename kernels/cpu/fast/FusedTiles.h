@@ -5,7 +5,8 @@
 // single operations have; two instructions, of which one alone reads the other, are often one loop. What is fp32 and of
 // the results' shape is read, and written, where it is; what is 16 bits is written there. Inputs that are broadcast, or
 // seen through views, are written out tile by tile, but where a tile lies in one run of them; scalars, constants and
-// short rows that repeat once for each run. Results that are seen through views are made in tiles.
+// short rows that repeat once for each run, or for as long as they do. Results that are seen through views are made in
+// tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -50,6 +51,7 @@ private:
     enum class Kind { tile, input, result } kind = Kind::tile;
     size_t index = 0;
     int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
+    int64_t span = 0;   ///< elements over which it does, before the next row; 0: all
     int64_t row = 0;    ///< of a long run in fp32: a tile that lies within one is read where the run is
   };
   struct Input {
@@ -88,6 +90,8 @@ private:
     int64_t at, n, asked;
   };
   using Tiles = float (*)[kTile];
+  /// Of each register, which of its rows its tile has written out; -1: none, but what is to be read of it.
+  using Rows = std::array<int64_t, kFusedRegisters + kFusedInputs>;
 
   void addInput(const StridedView &view, const Dims &shape);
   void addInstruction(const FusedInstruction &instruction);
@@ -102,6 +106,8 @@ private:
   bool isRead(size_t reg) const;
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
+  void writeOut(size_t reg, const char *row, float *tile, int64_t n) const;
+  void findRows(void *const *operands, Tiles tiles, Rows &rows, int64_t at, int64_t n) const;
   void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
   static void loadShortRuns(const Input &input, const char *x, float *y, int64_t at, int64_t n);
   void storeTile(const Output &output, const float *x, char *y, int64_t begin, int64_t at, int64_t n) const;
@@ -109,7 +115,8 @@ private:
   void runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const;
   static void runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n);
   /// Of elements [begin, end) those of the tile that begins with `at`.
-  void runTile(void *const *operands, void *const *results, Tiles tiles, int64_t begin, int64_t at, int64_t end) const;
+  void runTile(void *const *operands, void *const *results, Tiles tiles, Rows &rows, int64_t begin, int64_t at,
+               int64_t end) const;
 
   FusedProgram program;
   std::vector<Input> inputs;
@@ -120,6 +127,7 @@ private:
   std::vector<std::vector<size_t>> loads; ///< inputs whose tiles are loaded before a step
   std::vector<size_t> ahead;              ///< inputs that are asked for a tile ahead
   int64_t loops = 0;                      ///< steps that are one
+  std::vector<size_t> changing;           ///< registers with rows of which there are several
 };
 
 } // namespace zc::cpu

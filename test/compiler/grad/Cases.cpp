@@ -388,6 +388,20 @@ void addBatchNorms(Cases &cases) {
     cases.push_back({"batch_norm_apply", {input, "3xf64", "3xf64", "3xf64", "3xf64"}, {input}, epsilon, 0.5, 2});
 }
 
+void addGroupNorms(Cases &cases) {
+  struct Shape {
+    const char *input, *channels, *statistics, *attributes;
+  };
+  for (const Shape &s : {Shape{"2x4x3xf64", "4xf64", "2x2xf64", "groups = 2 : i64"},
+                         Shape{"3x4xf64", "4xf64", "3x1xf64", "groups = 1 : i64"},
+                         Shape{"1x3x2x2xf64", "3xf64", "1x3xf64", "groups = 3 : i64"},
+                         Shape{"2x3x4xf64", "4xf64", "2x2xf64", "groups = 2 : i64, channels_last"}})
+    cases.push_back({"group_norm",
+                     {s.input, s.channels, s.channels},
+                     {s.input, s.statistics, s.statistics},
+                     "{epsilon = 1.0e-2 : f64, " + std::string(s.attributes) + "}"});
+}
+
 /// Operations that are gradients: second derivatives.
 void addGradients(Cases &cases) {
   for (const std::string &shape : shapes) {
@@ -489,7 +503,7 @@ std::vector<Case> allCases() {
   Cases cases;
   for (auto add : {addUnary, addBinary, addMoves, addGathers, addScatters, addOrders, addReductions, addProducts,
                    addSoftmaxes, addNorms, addAttention, addLosses, addConvolutions, addPools, addBatchNorms,
-                   addGradients, addGradientsOfGathers, addGradientsOfWindows})
+                   addGroupNorms, addGradients, addGradientsOfGathers, addGradientsOfWindows})
     add(cases);
   return cases;
 }

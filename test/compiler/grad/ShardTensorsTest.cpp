@@ -329,6 +329,31 @@ graph.program @micro phase = micro inputs = ["x"] {
   graph.return %loss : tensor<f32>
 })";
 
+/// A block of a diffusion model: groups of channels are normalized by themselves.
+const char *const kGroupNorm =
+    R"(
+graph.parameter @expand : tensor<16x8x1x1xf32> role = trainable
+graph.parameter @scale : tensor<16xf32> role = trainable
+graph.parameter @bias : tensor<16xf32> role = trainable
+graph.parameter @project : tensor<8x16x3x3xf32> role = trainable
+graph.program @micro phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x8x5x5xf32>):
+  %we = graph.read @expand : tensor<16x8x1x1xf32>
+  %e = graph.conv %x, %we {)" POINT
+    R"(, groups = 1 : i64} : (tensor<2x8x5x5xf32>, tensor<16x8x1x1xf32>) -> tensor<2x16x5x5xf32>
+  %s = graph.read @scale : tensor<16xf32>
+  %b = graph.read @bias : tensor<16xf32>
+  %n, %m, %v = graph.group_norm %e, %s, %b {groups = 8 : i64, epsilon = 1.0e-1 : f64} : (tensor<2x16x5x5xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<2x16x5x5xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  %a = graph.silu %n : (tensor<2x16x5x5xf32>) -> tensor<2x16x5x5xf32>
+  %wp = graph.read @project : tensor<8x16x3x3xf32>
+  %p = graph.conv %a, %wp {)" AROUND
+    R"(, groups = 1 : i64} : (tensor<2x16x5x5xf32>, tensor<8x16x3x3xf32>) -> tensor<2x8x5x5xf32>
+  %y = graph.add %x, %p : (tensor<2x8x5x5xf32>, tensor<2x8x5x5xf32>) -> tensor<2x8x5x5xf32>
+  %z = graph.mul %y, %y : (tensor<2x8x5x5xf32>, tensor<2x8x5x5xf32>) -> tensor<2x8x5x5xf32>
+  %loss = graph.reduce_mean %z {axes = array<i64: 0, 1, 2, 3>} : (tensor<2x8x5x5xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+})";
+
 /// A decoder: channels of a transposed convolution, then of one in groups, then the sum over them.
 const char *const kTransposed =
     R"(
@@ -451,7 +476,7 @@ INSTANTIATE_TEST_SUITE_P(
     Rules, ShardProgram,
     testing::Combine(testing::Values(Program{"InvertedResidual", kInvertedResidual}, Program{"Groups", kGroups},
                                      Program{"Transposed", kTransposed}, Program{"Random", kRandom},
-                                     Program{"OneHeadOfKeys", sharedKeys(1), 0.8},
+                                     Program{"GroupNorm", kGroupNorm}, Program{"OneHeadOfKeys", sharedKeys(1), 0.8},
                                      Program{"TwoHeadsOfKeys", sharedKeys(2), 0.6}),
                      testing::Values(2, 4)),
     [](const auto &info) {

@@ -30,6 +30,30 @@ graph.program @chain phase = micro inputs = ["x", "s"] {
 
 // -----
 
+// So do group norms, forward and backward.
+graph.parameter @w : tensor<8x8x3x3xf32> role = trainable
+// CHECK-LABEL: graph.program @groups
+graph.program @groups phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<2x8x6x6xf32>, %s: tensor<8xf32>):
+  // CHECK: %[[A:.*]] = graph.conv {{.*}} -> tensor<2x6x6x8xf32>
+  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = graph.group_norm %[[A]], {{.*}} {channels_last, epsilon {{.*}} groups = 4 {{.*}} -> (tensor<2x6x6x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  // CHECK: %[[R:.*]] = graph.silu %[[N]]
+  // CHECK: %[[B:.*]] = graph.conv %[[R]], {{.*}} {channels_last
+  // CHECK: %[[D:.*]], %{{.*}}, %{{.*}} = graph.group_norm_grad %{{.*}}, %[[B]], {{.*}} {channels_last, {{.*}} -> (tensor<2x6x6x8xf32>, tensor<8xf32>, tensor<8xf32>)
+  // CHECK: %[[Y:.*]] = graph.transpose %[[D]]
+  // CHECK: graph.return %[[Y]]
+  %w = graph.read @w : tensor<8x8x3x3xf32>
+  %a = graph.conv %x, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %n, %m, %v = graph.group_norm %a, %s, %s {groups = 4 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x6x6xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  %r = graph.silu %n : (tensor<2x8x6x6xf32>) -> tensor<2x8x6x6xf32>
+  %b = graph.conv %r, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %g = graph.conv %b, %w {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, low = array<i64: 1, 1>, high = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x8x6x6xf32>, tensor<8x8x3x3xf32>) -> tensor<2x8x6x6xf32>
+  %d, %ds, %db = graph.group_norm_grad %g, %b, %s, %m, %v {groups = 4 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x8x6x6xf32>, tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<2x8x6x6xf32>, tensor<8xf32>, tensor<8xf32>)
+  graph.return %d : tensor<2x8x6x6xf32>
+}
+
+// -----
+
 // A convolution alone, as that which makes patches of an image, stays, with its gradient.
 // CHECK-LABEL: graph.program @alone
 // CHECK-NOT: channels_last

@@ -83,6 +83,34 @@ graph.program @micro phase = micro inputs = ["x"] {
 
 // -----
 
+// A group norm is cut where its groups are.
+
+// CHECK-LABEL: graph.program @groups
+module {
+graph.parameter @dense : tensor<8x4x1xf32> role = trainable
+graph.parameter @scale : tensor<8xf32> role = trainable
+graph.parameter @bias : tensor<8xf32> role = trainable
+graph.parameter @join : tensor<4x8x1xf32> role = trainable
+graph.program @groups phase = micro inputs = ["x"] {
+^bb0(%x: tensor<2x4x6xf32>):
+  %wd = graph.read @dense : tensor<8x4x1xf32>
+  // CHECK: %[[C:.*]] = graph.conv {{.*}} -> tensor<2x4x6xf32>
+  %c = graph.conv %x, %wd {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x4x6xf32>, tensor<8x4x1xf32>) -> tensor<2x8x6xf32>
+  %s = graph.read @scale : tensor<8xf32>
+  %b = graph.read @bias : tensor<8xf32>
+  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}} = graph.group_norm %[[C]], {{.*}} groups = 2 : i64} : (tensor<2x4x6xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x6xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+  %n, %m, %v = graph.group_norm %c, %s, %b {groups = 4 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x8x6xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x6xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  %wj = graph.read @join : tensor<4x8x1xf32>
+  // CHECK: %[[Y:.*]] = graph.conv %[[N]], {{.*}} -> tensor<2x4x6xf32>
+  // CHECK: graph.all_reduce %[[Y]]
+  %y = graph.conv %n, %wj {strides = array<i64: 1>, dilations = array<i64: 1>, low = array<i64: 0>, high = array<i64: 0>, groups = 1 : i64} : (tensor<2x8x6xf32>, tensor<4x8x1xf32>) -> tensor<2x4x6xf32>
+  %loss = graph.reduce_mean %y {axes = array<i64: 0, 1, 2>} : (tensor<2x4x6xf32>) -> tensor<f32>
+  graph.return %loss : tensor<f32>
+}
+}
+
+// -----
+
 // Groups stay together: two ranks do not divide three.
 
 // expected-error @below {{no weight can be cut over 2 ranks}}

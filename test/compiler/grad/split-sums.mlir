@@ -4,6 +4,8 @@
 // RUN: zero-opt %s --split-input-file --split-sums --fuse-elementwise | FileCheck %s --check-prefix=FUSED
 // WHOLE-NOT: graph.batch_norm_statistics
 // WHOLE-NOT: graph.batch_norm_grad_sums
+// WHOLE-NOT: graph.group_norm_statistics
+// WHOLE-NOT: graph.group_norm_grad_sums
 
 // A norm and a relu: sums, then one program. In the backward the relu's gradient is computed while it is summed, and again
 // for the norm's; what the relu gave, of the norm's input.
@@ -64,5 +66,63 @@ graph.program @whole phase = micro inputs = ["x", "s", "g", "m", "d", "e", "k", 
   %ax, %as, %ab = graph.batch_norm_grad %a, %x, %s, %m, %m {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x4x3xf32>, tensor<3xf32>, tensor<3xf32>)
   %dn, %dm, %dv = graph.batch_norm %d, %e, %e {epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x4x3xf64>, tensor<3xf64>, tensor<3xf64>) -> (tensor<2x4x3xf64>, tensor<3xf64>, tensor<3xf64>)
   %r = graph.relu %dn : (tensor<2x4x3xf64>) -> tensor<2x4x3xf64>
+  graph.return
+}
+
+// -----
+
+// Group norms are apart in either order: what each sample's channels are multiplied by broadcasts. In the backward the
+// norm's own work joins what adds the gradient of a path around it.
+graph.parameter @s : tensor<32xf32> role = trainable
+graph.parameter @b : tensor<32xf32> role = trainable
+// CHECK-LABEL: graph.program @groups
+// FUSED-LABEL: graph.program @groups
+graph.program @groups phase = micro inputs = ["x", "g", "r"] {
+^bb0(%x: tensor<2x16x32xbf16>, %g: tensor<2x16x32xbf16>, %r: tensor<2x16x32xbf16>):
+  // CHECK: %[[M:.*]], %[[V:.*]], %[[C:.*]], %[[F:.*]], %[[T:.*]] = graph.group_norm_statistics %[[X:.*]], %{{.*}}, %{{.*}} {channels_last, epsilon {{.*}} -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x1x32xf32>, tensor<2x1x32xf32>, tensor<2x1x32xf32>)
+  // CHECK: %[[W:.*]] = graph.cast %[[X]]
+  // CHECK: %[[D:.*]] = graph.sub %[[W]], %[[C]] :
+  // CHECK: %[[P:.*]] = graph.mul %[[D]], %[[F]] :
+  // CHECK: %[[N:.*]] = graph.add %[[P]], %[[T]] :
+  // CHECK: graph.backward
+  // CHECK: graph.group_norm_grad_sums %{{.*}}, %[[X]], %{{.*}}, %[[M]], %[[V]] {channels_last
+  // FUSED: graph.group_norm_statistics
+  // FUSED: graph.fused
+  // FUSED: graph.softmax
+  // FUSED: graph.backward
+  // FUSED: graph.group_norm_grad_sums
+  // FUSED-NEXT: %[[DX:.*]] = graph.fused
+  // FUSED-NEXT: graph.softmax %[[DX]]
+  %s0 = graph.read @s : tensor<32xf32>
+  %b0 = graph.read @b : tensor<32xf32>
+  %s = graph.cast %s0 {to = bf16} : (tensor<32xf32>) -> tensor<32xbf16>
+  %b = graph.cast %b0 {to = bf16} : (tensor<32xf32>) -> tensor<32xbf16>
+  %n, %m, %v = graph.group_norm %x, %s, %b {groups = 8 : i64, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x16x32xbf16>, tensor<32xbf16>, tensor<32xbf16>) -> (tensor<2x16x32xbf16>, tensor<2x8xf32>, tensor<2x8xf32>)
+  %y = graph.silu %n : (tensor<2x16x32xbf16>) -> tensor<2x16x32xbf16>
+  %p = graph.softmax %y {axis = 2 : i64} : (tensor<2x16x32xbf16>) -> tensor<2x16x32xbf16>
+  graph.backward
+  %dx, %ds, %db = graph.group_norm_grad %g, %x, %s, %m, %v {groups = 8 : i64, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x16x32xbf16>, tensor<2x16x32xbf16>, tensor<32xbf16>, tensor<2x8xf32>, tensor<2x8xf32>) -> (tensor<2x16x32xbf16>, tensor<32xbf16>, tensor<32xbf16>)
+  %a = graph.add %dx, %r : (tensor<2x16x32xbf16>, tensor<2x16x32xbf16>) -> tensor<2x16x32xbf16>
+  %q = graph.softmax %a {axis = 2 : i64} : (tensor<2x16x32xbf16>) -> tensor<2x16x32xbf16>
+  graph.return
+}
+
+// -----
+
+// CHECK-LABEL: graph.program @planes
+graph.program @planes phase = micro inputs = ["x", "s", "d", "e"] {
+^bb0(%x: tensor<2x32x16xf32>, %s: tensor<32xf32>, %d: tensor<2x4x3xf64>, %e: tensor<4xf64>):
+  // CHECK: %{{.*}}, %{{.*}}, %[[C:.*]], %[[F:.*]], %[[T:.*]] = graph.group_norm_statistics {{.*}} -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x32x1xf32>, tensor<2x32x1xf32>, tensor<2x32x1xf32>)
+  // CHECK: graph.sub %{{.*}}, %[[C]] :
+  // CHECK: %[[P:.*]] = graph.mul %{{.*}}, %[[F]] :
+  // CHECK: graph.add %[[P]], %[[T]] :
+  %n, %m, %v = graph.group_norm %x, %s, %s {groups = 8 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x32x16xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<2x32x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  %y = graph.silu %n : (tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
+  // What computes in f64, and what nothing elementwise follows, is whole.
+  // CHECK-NOT: graph.group_norm_statistics
+  %dn, %dm, %dv = graph.group_norm %d, %e, %e {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x3xf64>, tensor<4xf64>, tensor<4xf64>) -> (tensor<2x4x3xf64>, tensor<2x2xf64>, tensor<2x2xf64>)
+  %r = graph.silu %dn : (tensor<2x4x3xf64>) -> tensor<2x4x3xf64>
+  %w, %wm, %wv = graph.group_norm %x, %s, %s {groups = 8 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x32x16xf32>, tensor<32xf32>, tensor<32xf32>) -> (tensor<2x32x16xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  %p = graph.softmax %w {axis = 2 : i64} : (tensor<2x32x16xf32>) -> tensor<2x32x16xf32>
   graph.return
 }

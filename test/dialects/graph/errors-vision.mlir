@@ -1,5 +1,5 @@
 // RUN: zero-opt %s --split-input-file --verify-diagnostics
-// Constraints of convolutions, pools and batch norm; see errors-tensor.mlir.
+// Constraints of convolutions, pools, batch and group norm; see errors-tensor.mlir.
 
 graph.program @micro phase = micro inputs = ["x", "w"] {
 ^bb0(%x: tensor<2x3xf32>, %w: tensor<4x3x3xf32>):
@@ -196,5 +196,55 @@ graph.program @micro phase = micro inputs = ["x", "s", "v"] {
   // expected-error @below {{[batch_norm_c5] variance has type 'tensor<1xf32>', not 'tensor<3xf32>'}}
   // expected-error @below {{failed to infer returned types}}
   %0 = graph.batch_norm_apply %x, %s, %s, %s, %v {epsilon = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<1xf32>) -> tensor<2x3x4xf32>
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<4xf32>, %s: tensor<4xf32>):
+  // expected-error @below {{[group_norm_c1] input has rank 1, at least 2 are needed}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.group_norm %x, %s, %s {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<1x2xf32>, tensor<1x2xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<2x4x3xf32>, %s: tensor<4xf32>):
+  // expected-error @below {{[group_norm_c2] 3 groups do not divide 4 channels}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.group_norm %x, %s, %s {groups = 3 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x3xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s"] {
+^bb0(%x: tensor<2x3x4xf32>, %s: tensor<3xf32>):
+  // expected-error @below {{[group_norm_c3] scale has shape 3, not 4}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.group_norm %x, %s, %s {groups = 2 : i64, epsilon = 1.0e-5 : f64, channels_last} : (tensor<2x3x4xf32>, tensor<3xf32>, tensor<3xf32>) -> (tensor<2x3x4xf32>, tensor<2x2xf32>, tensor<2x2xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["g", "x", "s", "m"] {
+^bb0(%g: tensor<2x4xf32>, %x: tensor<2x4x3xf32>, %s: tensor<4xf32>, %m: tensor<2x2xf32>):
+  // expected-error @below {{[group_norm_c4] grad has type 'tensor<2x4xf32>', not 'tensor<2x4x3xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.group_norm_grad %g, %x, %s, %m, %m {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<2x4x3xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x2xf32>) -> (tensor<2x4x3xf32>, tensor<4xf32>, tensor<4xf32>)
+  graph.return
+}
+
+// -----
+
+graph.program @micro phase = micro inputs = ["x", "s", "m", "v"] {
+^bb0(%x: tensor<2x4x3xf32>, %s: tensor<4xf32>, %m: tensor<2x2xf32>, %v: tensor<2x4xf32>):
+  // expected-error @below {{[group_norm_c5] variance has type 'tensor<2x4xf32>', not 'tensor<2x2xf32>'}}
+  // expected-error @below {{failed to infer returned types}}
+  %0:3 = graph.group_norm_grad %x, %x, %s, %m, %v {groups = 2 : i64, epsilon = 1.0e-5 : f64} : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<4xf32>, tensor<2x2xf32>, tensor<2x4xf32>) -> (tensor<2x4x3xf32>, tensor<4xf32>, tensor<4xf32>)
   graph.return
 }

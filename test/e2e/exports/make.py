@@ -107,6 +107,27 @@ class InvertedBottlenecks(torch.nn.Module):
         return cross_entropy(self.head(x.mean((2, 3))), labels)
 
 
+class Denoiser(torch.nn.Module):
+    """Residual blocks as in diffusion models: group norms with scale and bias, without, and of each channel by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 16, 3, 2, 1)
+
+        def block(*norms):
+            return torch.nn.Sequential(*(layer for norm in norms for layer in (norm, torch.nn.SiLU(), torch.nn.Conv2d(16, 16, 3, 1, 1))))
+
+        self.blocks = torch.nn.ModuleList([block(torch.nn.GroupNorm(4, 16), torch.nn.GroupNorm(8, 16, affine=False)),
+                                           block(torch.nn.InstanceNorm2d(16, affine=True), torch.nn.GroupNorm(1, 16))])
+        self.norm, self.head = torch.nn.GroupNorm(4, 16), torch.nn.Linear(16, 10)
+
+    def forward(self, pixel_values, labels):
+        x = self.stem(pixel_values)
+        for block in self.blocks:
+            x = x + block(x)
+        return cross_entropy(self.head(torch.nn.functional.silu(self.norm(x)).mean((2, 3))), labels)
+
+
 class Expert(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -220,6 +241,7 @@ MODELS = {
              pairs, NO_CACHE, "ts14-open", ["--dim", "batch=2", "--dim", "length=12", "--dim", "target=8"]),
     "lstm": (Recurrent, None, {}, classes, {}, "dynamo20opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
     "bottlenecks": (InvertedBottlenecks, None, {}, images, {}, "ts17-f64", []),
+    "denoiser": (Denoiser, None, {}, images, {}, "ts17", []),
     "routed_by_mask": (RoutedByMask, None, {}, text, {}, "ts17-open", ["--dim", "batch=2", "--dim", "length=12"]),
     "routed_by_position": (RoutedByPosition, None, {}, text, {}, "dynamo20opt-open", ["--dim", "batch=2", "--dim", "length=12"]),
     "routed_in_place": (RoutedInPlace, None, {}, text, {}, "dynamo18-open", ["--dim", "batch=2", "--dim", "length=12"]),
