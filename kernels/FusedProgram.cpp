@@ -93,11 +93,13 @@ bool fits(FusedCode code, const std::vector<DType> &types) {
 
 /// Does a store of `value` to `type` leave it as it is?
 bool holds(DType type, float value) {
+  // By bits: cut off, those of a NaN could be infinity's.
+  auto isSame = [&](float stored) { return std::memcmp(&stored, &value, sizeof value) == 0; };
   switch (type) {
   case DType::bf16:
-    return std::isnan(value) || fromBf16(toBf16(value)) == value;
+    return isSame(fromBf16(toBf16(value)));
   case DType::f16:
-    return std::isnan(value) || fromF16(toF16(value)) == value;
+    return isSame(fromF16(toF16(value)));
   case DType::boolean:
     return value == 0 || value == 1;
   default:

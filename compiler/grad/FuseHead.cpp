@@ -36,25 +36,30 @@ constexpr int64_t kLeastSaved = int64_t(8) << 20;
 
 class HeadFuser {
 public:
-  HeadFuser(ProgramOp program, const GradStage &options) : program(program), options(options) {
-    findLive();
-    if (!options.forwardOnly)
-      findTrained();
-  }
+  HeadFuser(ProgramOp program, const GradStage &options) : program(program), options(options) { findUses(); }
 
   unsigned run() {
     unsigned fused = 0;
     for (CrossEntropyOp loss : llvm::to_vector(program.getOps<CrossEntropyOp>()))
       if (std::optional<HeadOperands> head = headOf(loss, loss.getLogits());
           head && loss.getLse().use_empty() && fuse(*head, loss))
-        ++fused;
+        ++fused, findUses();
     for (LogSoftmaxOp logs : llvm::to_vector(program.getOps<LogSoftmaxOp>()))
       if (std::optional<HeadOperands> head = headOf(logs, logs.getInput()); head && fuse(*head, logs))
-        ++fused;
+        ++fused, findUses();
     return fused;
   }
 
 private:
+  /// What counts of the program as it is.
+  void findUses() {
+    live.clear();
+    trained.clear();
+    findLive();
+    if (!options.forwardOnly)
+      findTrained();
+  }
+
   /// Float values that depend on a trainable parameter.
   void findTrained() {
     SymbolTable symbols(program->getParentOfType<ModuleOp>());

@@ -1,4 +1,5 @@
 #include "compiler/grad/HeadOperands.h"
+#include "kernels/shapes/HeadShapes.h"
 
 #include <cmath>
 
@@ -113,7 +114,7 @@ std::optional<HeadOperands> HeadOperands::of(MatmulOp layer, ArrayRef<Operation 
     else if (scaled)
       scaleAll(scaled->factor);
   }
-  if (head.cap < 0)
+  if (head.cap != 0 && !shapes::isLogitCap(head.cap))
     return std::nullopt;
   if (head.cap > 0) {
     scaleAll(head.cap);
@@ -121,9 +122,14 @@ std::optional<HeadOperands> HeadOperands::of(MatmulOp layer, ArrayRef<Operation 
     for (Bias &bias : head.biases)
       bias.factor = withoutRounding(bias.factor);
   }
-  auto isExact = [&](const Bias &bias) { return isExactIn(head.element(), bias.factor); };
-  return isExactIn(head.element(), head.rowsFactor) && llvm::all_of(head.biases, isExact) ? std::optional(head)
-                                                                                          : std::nullopt;
+  auto isServed = [&](double factor) {
+    // Larger than logits are, rows might be infinite in fp16; smaller, they would lose bits.
+    const bool keepsRange = !head.element().isF16() || (std::abs(factor) <= 1 && std::abs(factor) >= 0x1p-10);
+    return keepsRange && isExactIn(head.element(), factor);
+  };
+  return isServed(head.rowsFactor) && llvm::all_of(head.biases, [&](const Bias &bias) { return isServed(bias.factor); })
+             ? std::optional(head)
+             : std::nullopt;
 }
 
 Value HeadOperands::buildRows(TensorBuilder &on) {

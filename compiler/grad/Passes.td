@@ -185,7 +185,7 @@ def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
     which nothing is added. A log-softmax of logits that is read for nothing but one label of each row, and sums or means over all classes, plain
     or times a row of weights (losses with class weights, smoothed labels or masks, as import and exporters write them), makes of its layer a
     graph.linear_log_softmax in the same way, with two numbers of each row as results. What training no longer returns (differentiate drops all but the loss) is no other use. Chunks have up to
-    512 rows, on GPUs 4096. Stays where less than 8 MiB would be saved (few rows; in 16 bits few rows beside the layer's width, as sums over
+    512 rows, on GPUs 4096. Stays where logits that are left out take less than 8 MiB (few rows; in 16 bits few rows beside the layer's width, as sums over
     chunks are kept in fp32), where the layer's input, or a part of the layer, is not trained (of a layer that is frozen as a whole only the input gets a gradient), and where the weight has more bytes than `largest-whole`, as
     zero-tile-linear cuts it.
 
@@ -206,7 +206,7 @@ def FuseHead : Pass<"fuse-head", "::mlir::ModuleOp"> {
 def JoinLoss : Pass<"join-loss", "::mlir::ModuleOp"> {
   let summary = "a fused head's loss comes from where its gradient is computed";
   let description = [{
-    In: a `micro` program after differentiate. Out: where the gradient that arrives at a graph.linear_cross_entropy does not depend on
+    In: a `micro` program after differentiate. Out: where the gradient that arrives at a graph.linear_cross_entropy, or graph.linear_log_softmax, does not depend on
     its loss (a constant, a loss scale), graph.linear_cross_entropy_grad gives the loss too, and what was computed from
     it stands behind that, in the backward: the logits are made once, and the weight is gathered once. Elsewhere they
     are made again in the backward.

@@ -1,5 +1,6 @@
 //===- GraphMath.cpp - result types of products, softmaxes, norms, loss ------===//
 #include "dialects/graph/Infer.h"
+#include "kernels/shapes/HeadShapes.h"
 
 using namespace mlir;
 using namespace zc::graph;
@@ -224,9 +225,9 @@ template <typename Adaptor> static LogicalResult checkHead(const Infer &infer, A
   if (static_cast<int64_t>(adaptor.getChunk()) < 1)
     return infer.error("[linear_cross_entropy_c4] there are " + Twine(static_cast<int64_t>(adaptor.getChunk())) +
                        " rows at a time");
-  if (std::optional<APFloat> cap = adaptor.getCap(); cap && !(cap->isFinite() && cap->convertToDouble() > 0))
+  if (std::optional<APFloat> cap = adaptor.getCap(); cap && !zc::shapes::isLogitCap(cap->convertToDouble()))
     return infer.error("[linear_cross_entropy_c6] cap " + Twine(std::to_string(cap->convertToDouble())) +
-                       " is no number above 0");
+                       " is no number above 0 that fp32 has, and its reciprocal");
   return success();
 }
 

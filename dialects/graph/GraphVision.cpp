@@ -367,7 +367,7 @@ template <typename AdaptorT> static FailureOr<GroupNormTypes> checkGroupNorm(con
   const int64_t groups = adaptor.getGroups();
   if (shape.size() < 2)
     return infer.error("[group_norm_c1] input has rank " + Twine(shape.size()) + ", at least 2 are needed");
-  if (groups < 1 || shape[1] % groups != 0)
+  if (groups < 1 || groups > std::max<int64_t>(1, shape[1]) || shape[1] % groups != 0)
     return infer.error("[group_norm_c2] " + Twine(groups) + " groups do not divide " + Twine(shape[1]) + " channels");
   if (failed(infer.sameElement(input, scale)) ||
       failed(infer.hasShape("group_norm_c3", "scale", scale, ArrayRef(shape).slice(1, 1))))

@@ -68,24 +68,25 @@ template <typename T, typename S, int V, int P, typename Cap> struct LogRowsBody
   Cap cap;
   template <typename Block> ZC_HD void operator()(Block &block, int64_t index, const Frame &frame) const {
     using A = Real<T>;
-    forRows<P, V>(
-        block, index, static_cast<const T *>(logits), rows, n, 1, [&](int64_t number, int64_t start, auto &row) {
-          const A whole = logSumExp(block, row, n, cap);
-          const int64_t label = labelOf(firstRow + number, frame);
-          const A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
-            A in[V], part = 0;
-            row.again(i, slot, in);
-            for (int k = 0; k < V; ++k)
-              part += static_cast<A>(shares[i + k]) * (cap.of(in[k]) - whole);
-            return part;
-          });
-          block.once([&] {
-            picked[firstRow + number] = static_cast<S>(cap.of(static_cast<A>(load(logits[start + label]))) - whole);
-            shared[firstRow + number] = static_cast<S>(sum);
-          });
-          if (byPicked)
-            slopes(block, start, row, whole, label, firstRow + number);
-        });
+    forRows<P, V>(block, index, static_cast<const T *>(logits), rows, n, 1,
+                  [&](int64_t number, int64_t start, auto &row) {
+                    const A whole = logSumExp(block, row, n, cap);
+                    const int64_t label = labelOf(firstRow + number, frame);
+                    const A sum = reduceRow<AddOf, P, V>(block, n, A(0), [&](int64_t i, int slot) {
+                      A in[V], part = 0;
+                      row.again(i, slot, in);
+                      for (int k = 0; k < V; ++k)
+                        part += static_cast<A>(shares[i + k]) * (cap.of(in[k]) - whole);
+                      return part;
+                    });
+                    block.once([&] {
+                      const A atLabel = n == 0 ? A(0) : static_cast<A>(load(logits[start + label]));
+                      picked[firstRow + number] = static_cast<S>(cap.of(atLabel) - whole);
+                      shared[firstRow + number] = static_cast<S>(sum);
+                    });
+                    if (byPicked)
+                      slopes(block, start, row, whole, label, firstRow + number);
+                  });
   }
 
 private:

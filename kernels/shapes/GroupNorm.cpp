@@ -1,6 +1,8 @@
 #include "kernels/shapes/GroupNorm.h"
 #include "kernels/shapes/ModelOrder.h"
 
+#include <algorithm>
+
 namespace zc::shapes {
 
 namespace {
@@ -21,7 +23,7 @@ Result<GroupNormShape> read(const KernelSpec &spec, const GroupNormOperands &of)
     if (!isComputeFloat(x.dtype) || x.dims.size() < 2)
       return false;
     const Dims model = inModelOrder(spec, of.same[0]);
-    if (groups < 1 || model[1] % groups != 0)
+    if (groups < 1 || groups > std::max<int64_t>(1, model[1]) || model[1] % groups != 0)
       return false;
     const DType stat = x.dtype == DType::f64 ? DType::f64 : DType::f32;
     Dims ofChannels(x.dims.size(), 1);

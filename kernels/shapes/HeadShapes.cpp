@@ -2,7 +2,6 @@
 #include "kernels/Workspace.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace zc::shapes {
 
@@ -74,7 +73,7 @@ static Result<HeadShape> read(const KernelSpec &spec, bool isEach, bool isGrad) 
                 isEach ? "labels [N], and shares [C] and results [N] in fp32" : "labels [N], and a scalar loss in fp32")
           .that([&] { return types.hasGradients(); }, "gradients of the operands' types")
           .that([&] { return chunk >= 1; }, "a chunk of at least one row")
-          .that([&] { return !spec.has("cap") || (s.cap > 0 && std::isfinite(s.cap)); }, "a cap above 0")
+          .that([&] { return !spec.has("cap") || isLogitCap(s.cap); }, "a cap above 0")
           .done());
   s.chunk = std::max<int64_t>(1, std::min(chunk, s.rows));
   s.ignoreIndex = spec.getInt("ignore_index", -100);

@@ -11,6 +11,9 @@
 
 namespace zc::shapes {
 
+/// Has fp32 such a cap of logits, and its reciprocal?
+constexpr bool isLogitCap(double cap) { return cap >= 1e-30 && cap <= 1e30; }
+
 struct HeadShape {
   DType dtype, stat, label;
   int64_t rows, width, classes;

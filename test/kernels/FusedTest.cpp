@@ -217,6 +217,7 @@ TEST(FastFused, MalformedProgramsAreRefused) {
   expectRefused(statusOf({}), "the number of instructions");
   expectRefused(statusOf({1000}), "not in [0, 41)");
   expectRefused(statusOf({40, 6, 0, 0, 1}), "more than 40 registers");
+  expectRefused(statusOf({3, 1, 1, 0x7f800001, 6, 0, 0, 1, 20, 0, 3, 0, 4}), "none of its type"); // NaN, cut off
   expectRefused(statusOf({2, 99, 0, 0, 1, 20, 0, 2, 0, 3}), "the code of instruction 0 is 99");
   expectRefused(statusOf({2, 6, 4, 0, 1, 20, 0, 2, 0, 3}), "the type of instruction 0 is 4");
   expectRefused(statusOf({2, 6, 0, 0, 9, 20, 0, 2, 0, 3}), "instruction 0 reads is 9");

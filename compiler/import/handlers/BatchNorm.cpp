@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/import/handlers/Handlers.h"
 #include "compiler/import/node/Node.h"
+#include "dialects/graph/GroupNorms.h"
 
 using namespace zc;
 using namespace zc::importer;
@@ -112,12 +113,30 @@ void batchNorm(Node &node) {
 
 //===-- norms of samples, and norms made of others --------------------------===//
 
+/// [C] as [C, 1, ...], to be used with [N, C, d...].
+Value perChannel(Node &node, Value value, int64_t rank) {
+  Dims shape(rank - 1, 1);
+  shape[0] = dimsOf(value)[0];
+  return node.reshape(value, shape);
+}
+
 /// Each of `groups` runs of channels of each sample by itself; then scale and bias per channel. No channels are one
 /// group.
 void normalizeGroups(Node &node, int64_t groups, Value scale, Value bias, double epsilon) {
-  node.set(
-      node.make<GroupNormOp>({node.input(0), scale, bias},
-                             node.attrs().integer("groups", std::max<int64_t>(1, groups)).real("epsilon", epsilon)));
+  Value x = node.input(0);
+  const auto dims = dimsOf(x);
+  int64_t inner = 1;
+  for (int64_t d : dims.drop_front(2))
+    inner *= d;
+  if (inner == 0 || inner >= kFewestOfChannel || dims[0] * dims[1] == 0)
+    return node.set(node.make<GroupNormOp>(
+        {x, scale, bias}, node.attrs().integer("groups", std::max<int64_t>(1, groups)).real("epsilon", epsilon)));
+  const int64_t size = dims[1] / groups * inner;
+  Value ones = node.expand(node.scalar(1, elementOf(x)), {size});
+  Value rows = node.make<LayerNormOp>({node.reshape(x, {dims[0] * groups, size}), ones},
+                                      node.attrs().integer("axis", 1).real("epsilon", epsilon));
+  Value y = node.make<MulOp>({node.reshape(rows, dims), perChannel(node, scale, rankOf(x))});
+  node.set(node.make<AddOp>({y, perChannel(node, bias, rankOf(x))}));
 }
 
 bool checkChannels(Node &node, int64_t scales) {
@@ -140,7 +159,7 @@ void instanceNorm(Node &node) {
 void groupNorm(Node &node) {
   Value x = node.input(0), scale = node.input(1), bias = node.input(2);
   int64_t groups = node.intAttr("num_groups", 0), channels = rankOf(x) < 2 ? 0 : dimsOf(x)[1];
-  if (groups < 1 || channels % groups != 0)
+  if (groups < 1 || groups > std::max<int64_t>(1, channels) || channels % groups != 0)
     return node.invalid(std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels");
   if (node.intAttr("stash_type", 1) != 1)
     return node.unsupported("stash_type other than float");

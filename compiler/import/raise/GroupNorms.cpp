@@ -4,6 +4,7 @@
 // (InstanceNormalization with scales of 1, or a decomposed one), the shape of x again, and then scale and bias.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/graph/GroupNorms.h"
 #include "compiler/import/raise/Match.h"
 
 using namespace mlir;
@@ -49,6 +50,13 @@ struct RaiseGroupNorm : OpRewritePattern<ReshapeOp> {
       return failure();
     auto x = dimsOf(op.getResult()), parts = dimsOf(rows->input);
     if (x.size() < 3 || parts.size() < 2 || x[0] != parts[0] || parts[1] < 1 || x[1] % parts[1] != 0)
+      return failure();
+    int64_t inner = 1;
+    for (int64_t d : x.drop_front(2))
+      inner *= d;
+    // A norm of each row of [N, rows, width] is a layer norm.
+    const bool isOfRows = isa<LayerNormOp>(op.getInput().getDefiningOp()) && x.size() == 3 && x[1] == parts[1];
+    if (inner < kFewestOfChannel || isOfRows)
       return failure();
     Value scale = splatVector(op.getResult(), x[1], 1, rewriter), bias = splatVector(op.getResult(), x[1], 0, rewriter);
     auto norm =

@@ -22,12 +22,7 @@ struct Whole {
 struct Capped {
   float cap;
   HWY_INLINE float of(float x) const { return cap * std::tanh(x / cap); }
-  /// cap (1 - 2 / (1 + e^(2x / cap))), without what tanh does for small numbers: within a rounding of the cap, as
-  /// differences of logits count, not their ratios.
-  HWY_INLINE V of(V x) const {
-    const V e = expV(hn::Mul(x, hn::Set(kF, 2 / cap)));
-    return hn::Sub(hn::Set(kF, cap), hn::Div(hn::Set(kF, 2 * cap), hn::Add(e, hn::Set(kF, 1.0f))));
-  }
+  HWY_INLINE V of(V x) const { return hn::Mul(hn::Set(kF, cap), tanhV(hn::Mul(x, hn::Set(kF, 1 / cap)))); }
   /// Of a capped logit.
   HWY_INLINE float slope(float y) const { return 1 - y / cap * (y / cap); }
   HWY_INLINE V slope(V y, V grad) const {

@@ -170,9 +170,10 @@ template <typename T> HWY_INLINE void storePart(V v, T *p, size_t count) {
 
 template <typename T> HWY_INLINE void storePartExact(V v, T *p, size_t count) {
   if (count == lanes())
-    storeExact(v, p);
-  else
-    storeFirst(v, p, count);
+    return storeExact(v, p);
+  HWY_ALIGN T whole[HWY_MAX_BYTES / sizeof(float)];
+  storeExact(v, whole);
+  std::memcpy(p, whole, count * sizeof(T));
 }
 
 /// fn(first element, number of elements) for each vector of [begin, end). fn is inlined twice: for whole vectors the

@@ -279,6 +279,27 @@ graph.program @within phase = micro inputs = ["x", "t"] {
 
 // -----
 
+// In fp16 rows that are 1024 times as large might be infinite, where logits are not.
+graph.parameter @w : tensor<64x8192xf16> role = frozen
+graph.parameter @v : tensor<64xf16> role = trainable
+// CHECK-LABEL: graph.program @overflows
+// CHECK-NOT: graph.linear_cross_entropy
+graph.program @overflows phase = micro inputs = ["x", "t"] {
+^bb0(%x: tensor<2000x64xf16>, %t: tensor<2000xi64>):
+  %v = graph.read @v : tensor<64xf16>
+  %w = graph.read @w : tensor<64x8192xf16>
+  %y = graph.mul %x, %v : (tensor<2000x64xf16>, tensor<64xf16>) -> tensor<2000x64xf16>
+  %l = graph.matmul %y, %w : (tensor<2000x64xf16>, tensor<64x8192xf16>) -> tensor<2000x8192xf16>
+  %c = graph.constant dense<1.024e+03> : tensor<f16>
+  %h = graph.tanh %l : (tensor<2000x8192xf16>) -> tensor<2000x8192xf16>
+  %m = graph.mul %h, %c : (tensor<2000x8192xf16>, tensor<f16>) -> tensor<2000x8192xf16>
+  %f = graph.cast %m {to = f32} : (tensor<2000x8192xf16>) -> tensor<2000x8192xf32>
+  %loss, %e = graph.cross_entropy %f, %t {ignore_index = -100 : i64} : (tensor<2000x8192xf32>, tensor<2000xi64>) -> (tensor<f32>, tensor<2000xf32>)
+  graph.return %loss : tensor<f32>
+}
+
+// -----
+
 // Behind the cap a bias is not the layer's; two caps are none; of a negative one the largest logit would be the smallest.
 graph.parameter @w : tensor<8192x64xf32> role = trainable
 graph.parameter @b : tensor<8192xf32> role = trainable
