@@ -89,7 +89,7 @@ Value logitsBefore(Operation *op) {
 }
 
 std::optional<HeadOperands> HeadOperands::of(MatmulOp layer, ArrayRef<Operation *> between) {
-  HeadOperands head{layer, llvm::to_vector(between), {}};
+  HeadOperands head{layer, llvm::to_vector(between)};
   if (shapeOf(layer.getRhs()).size() != 2 || layer.getTransLhs() ||
       !(head.element().isF32() || isNarrow(head.element())))
     return std::nullopt;

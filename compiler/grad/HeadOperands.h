@@ -31,8 +31,8 @@ struct HeadOperands {
     mlir::Value row;
     double factor;
   };
-  llvm::SmallVector<Bias> biases; ///< of which the layer has the sum
-  double cap = 0;                 ///< logits x become cap tanh(x / cap); 0: they stay
+  llvm::SmallVector<Bias> biases = {}; ///< of which the layer has the sum
+  double cap = 0;                      ///< logits x become cap tanh(x / cap); 0: they stay
 
   /// Nothing if the layer does not multiply rows by a matrix, or where 16 bits would round what is exact.
   static std::optional<HeadOperands> of(MatmulOp layer, llvm::ArrayRef<mlir::Operation *> between);
