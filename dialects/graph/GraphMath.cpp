@@ -231,6 +231,17 @@ template <typename Adaptor> static LogicalResult checkHead(const Infer &infer, A
   return success();
 }
 
+/// Types of the gradients: the input's, and the layer's unless it is frozen.
+template <typename Adaptor> static LogicalResult addHeadGradients(Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getInput().getType());
+  if (adaptor.getFrozen())
+    return success();
+  types.push_back(adaptor.getWeight().getType());
+  if (Value bias = adaptor.getBias())
+    types.push_back(bias.getType());
+  return success();
+}
+
 ZC_INFER(LinearCrossEntropyOp) {
   Infer infer(location, types);
   return failed(checkHead(infer, adaptor)) ? failure()
@@ -243,13 +254,8 @@ ZC_INFER(LinearCrossEntropyGradOp) {
   if (failed(checkHead(infer, adaptor)) ||
       failed(infer.hasType("linear_cross_entropy_c5", "grad", adaptor.getGrad(), loss)))
     return failure();
-  types.assign({loss, adaptor.getInput().getType()});
-  if (adaptor.getFrozen())
-    return success();
-  types.push_back(adaptor.getWeight().getType());
-  if (Value bias = adaptor.getBias())
-    types.push_back(bias.getType());
-  return success();
+  types.assign({loss});
+  return addHeadGradients(adaptor, types);
 }
 
 /// The type of what there is of each row.
@@ -277,13 +283,8 @@ ZC_INFER(LinearLogSoftmaxGradOp) {
   if (failed(each) || failed(infer.hasType("linear_log_softmax_c2", "by_picked", adaptor.getByPicked(), *each)) ||
       failed(infer.hasType("linear_log_softmax_c2", "by_shared", adaptor.getByShared(), *each)))
     return failure();
-  types.assign({*each, *each, adaptor.getInput().getType()});
-  if (adaptor.getFrozen())
-    return success();
-  types.push_back(adaptor.getWeight().getType());
-  if (Value bias = adaptor.getBias())
-    types.push_back(bias.getType());
-  return success();
+  types.assign({*each, *each});
+  return addHeadGradients(adaptor, types);
 }
 
 /// Of one of the three products.

@@ -132,7 +132,7 @@ Prepared prepareAttention(const KernelSpec &spec, std::string &note) {
           forward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead),
                            rowsFrom(s, tensors.value, operands, b, keyHead), tile);
         RowsAhead ahead;
-        if (head + 1 < end && RowsAhead::fit(s, 3))
+        if (head + 1 < end && RowsAhead::fit(s))
           addRows(ahead, s, tensors, operands, head + 1);
         forward.run(rowsFrom(s, tensors.query, operands, b, h), {s, operands[3], b, h}, {s, numbers, b, h},
                     resultRows(s, tensors.result, operands, b, h), as<float>(operands[tensors.lse]) + head * s.queries,

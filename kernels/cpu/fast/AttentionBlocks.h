@@ -212,9 +212,9 @@ public:
       used -= --part.rows == 0;
     }
   }
-  /// Would they leave the second cache enough for what is computed? Rows of so many tensors.
-  static bool fit(const AttentionShape &s, int64_t tensors) {
-    return tensors * std::max(s.queries, s.keys) * std::max(s.depth, s.valueDepth) * sizeOf(s.dtype) <= 256 << 10;
+  /// Would they leave the second cache enough for what is computed?
+  static bool fit(const AttentionShape &s) {
+    return kTensors * std::max(s.queries, s.keys) * std::max(s.depth, s.valueDepth) * sizeOf(s.dtype) <= 256 << 10;
   }
 
 private:
@@ -222,7 +222,8 @@ private:
     const char *at;
     int64_t stride, rows, bytes;
   };
-  std::array<Part, 5> parts;
+  static constexpr int64_t kTensors = 3;
+  std::array<Part, kTensors> parts;
   size_t used = 0;
 };
 

@@ -21,13 +21,11 @@ struct GradHead {
   float *dMask;    ///< [queries, keys]; null: none
   bool startsMask; ///< is the first to add to it
 };
-/// Whose gradient is made, what becomes of its scores, what of them is dropped, what is read next, and in which
-/// thread's tile.
+/// Whose gradient is made, what becomes of its scores, what of them is dropped, and in which thread's tile.
 struct GradTask {
   GradHead head;
   HeadScores scores;
   HeadDropout dropout;
-  RowsAhead &ahead;
   float *tile;
 };
 
@@ -117,10 +115,8 @@ protected:
       }
       return row;
     };
-    for (int64_t i = 0; i < roundUp(part.rows, 2 * by.step); i += 2) {
-      task.ahead.ask(kAskedFor);
+    for (int64_t i = 0; i < roundUp(part.rows, 2 * by.step); i += 2)
       fn(i, rowOf(i), rowOf(i + 1));
-    }
   }
 
   /// Of the rows of `part`, whose slopes are at the beginning of theirs.
@@ -136,9 +132,6 @@ protected:
   int64_t panelOfRows(const Block &block) const { return roundUp(block.rows, kTileRows) / by.terms * by.columns; }
 
 private:
-  /// Rows of the next head for two of a part: of five tensors, in at least two parts.
-  static constexpr int64_t kAskedFor = 5;
-
   /// What weights of queries [row, row + rows) are multiplied by: of those whose lse is rough, so that their sum is 1.
   void sumWeights(const GradTask &task, int64_t row, int64_t rows) const {
     float *normals = task.tile + pieces.normals;
@@ -308,22 +301,9 @@ std::shared_ptr<const Backward> backwardOf(const AttentionShape &s) {
   return std::make_shared<BackwardInRows>(s, by);
 }
 
-/// What is read of a head of queries, and of its keys if `h` is the first that has them.
-void addRows(RowsAhead &ahead, const AttentionShape &s, const AttentionGradTensors &tensors, void *const *operands,
-             int64_t b, int64_t h) {
-  const int64_t group = s.heads / s.keyHeads;
-  ahead.add(s, rowsFrom(s, tensors.output, operands, b, h), s.queries, s.valueDepth);
-  ahead.add(s, rowsFrom(s, tensors.grad, operands, b, h), s.queries, s.valueDepth);
-  ahead.add(s, rowsFrom(s, tensors.query, operands, b, h), s.queries, s.depth);
-  if (h % group != 0)
-    return;
-  ahead.add(s, rowsFrom(s, tensors.value, operands, b, h / group), s.keys, s.valueDepth);
-  ahead.add(s, rowsFrom(s, tensors.key, operands, b, h / group), s.keys, s.depth);
-}
-
-/// One head of keys, with all heads of queries that share it. `next`: the thread's next one, -1 if there is none.
+/// One head of keys, with all heads of queries that share it.
 void runGroup(const Backward &backward, const AttentionGradTensors &tensors, const DropoutNumbers &numbers, int64_t key,
-              int64_t next, void *const *operands, float *tile) {
+              void *const *operands, float *tile) {
   const AttentionShape &s = backward.s;
   const int64_t group = s.heads / s.keyHeads, b = key / s.keyHeads, keyHead = key % s.keyHeads;
   backward.packHead(rowsFrom(s, tensors.key, operands, b, keyHead), rowsFrom(s, tensors.value, operands, b, keyHead),
@@ -332,15 +312,11 @@ void runGroup(const Backward &backward, const AttentionGradTensors &tensors, con
     float *dMask =
         s.hasMaskGrad ? as<float>(operands[tensors.dMask]) + b * s.maskStrides[0] + h * s.maskStrides[1] : nullptr;
     const bool startsMask = (b == 0 || s.maskBatches() > 1) && (h == 0 || s.maskHeads() > 1);
-    RowsAhead ahead;
-    if (const bool isLast = h + 1 == (keyHead + 1) * group; RowsAhead::fit(s, 5) && (!isLast || next >= 0))
-      addRows(ahead, s, tensors, operands, isLast ? next / s.keyHeads : b, isLast ? next % s.keyHeads * group : h + 1);
     backward.run({{rowsFrom(s, tensors.grad, operands, b, h), rowsFrom(s, tensors.query, operands, b, h),
                    rowsFrom(s, tensors.output, operands, b, h), as<float>(operands[5]) + (b * s.heads + h) * s.queries,
                    resultRows(s, tensors.dQuery, operands, b, h), dMask, startsMask},
                   {s, operands[6], b, h},
                   {s, numbers, b, h},
-                  ahead,
                   tile});
   }
   backward.storeKeys(tile, resultRows(s, tensors.dKey, operands, b, keyHead),
@@ -360,17 +336,17 @@ Prepared prepareAttentionGrad(const KernelSpec &spec, std::string &note) {
   const int64_t floats = backward->pieces.floats;
   const int threads = threadsWithPieces(backward->pieces, spec.threads, note);
   Piece<float> tiles = Workspace(spec).take<float>(floats * threads);
-  return makeKernel([backward, order, threads, tiles, floats, tensors = *located](void *const *operands,
-                                                                                  const StepContext &context) {
-    const DropoutNumbers numbers = dropoutNumbers(backward->s, context);
-    parallelRanges(threads, order.groups, 1, [&](int64_t begin, int64_t end, int thread) {
-      const bf16::Multiplying here(backward->by.engine);
-      for (int64_t i = begin * order.members; i < end * order.members; ++i)
-        runGroup(*backward, tensors, numbers, order.keyHead(i / order.members, i % order.members),
-                 i + 1 == end * order.members ? -1 : order.keyHead((i + 1) / order.members, (i + 1) % order.members),
-                 operands, tiles.of(operands) + floats * thread);
-    });
-  });
+  return makeKernel(
+      [backward, order, threads, tiles, floats, tensors = *located](void *const *operands, const StepContext &context) {
+        const DropoutNumbers numbers = dropoutNumbers(backward->s, context);
+        parallelRanges(threads, order.groups, 1, [&](int64_t begin, int64_t end, int thread) {
+          const bf16::Multiplying here(backward->by.engine);
+          for (int64_t group = begin; group < end; ++group)
+            for (int64_t member = 0; member < order.members; ++member)
+              runGroup(*backward, tensors, numbers, order.keyHead(group, member), operands,
+                       tiles.of(operands) + floats * thread);
+        });
+      });
 }
 
 } // namespace
