@@ -1,5 +1,6 @@
 // attention and its gradient, one row of scores at a time, in double.
 #include "kernels/cpu/Tiles.h"
+#include "kernels/cpu/reference/StatisticTypes.h"
 #include "kernels/formula/Philox.h"
 #include "kernels/shapes/AttentionTensors.h"
 
@@ -55,12 +56,6 @@ template <typename T> double dot(const T *a, const T *b, int64_t n) {
 /// Row i of a head.
 template <typename T> T *rowOf(const HeadTensor &tensor, void *const *operands, int64_t b, int64_t h, int64_t i) {
   return as<T>(operands[tensor.operand]) + tensor.at(b, h, i);
-}
-
-/// fn(Tag<storage>, Tag<statistics>).
-template <typename Fn> Prepared withTypes(const AttentionShape &s, Fn fn) {
-  return withFloat(s.dtype,
-                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
 }
 
 /// Calls fn(b, h, query, row number) for the rows of [B, H, S] that share key head `key` of [B, K], in order.

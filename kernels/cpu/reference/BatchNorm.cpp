@@ -2,6 +2,7 @@
 // double, two passes.
 #include "kernels/cpu/FusedPlain.h"
 #include "kernels/cpu/Tiles.h"
+#include "kernels/cpu/reference/StatisticTypes.h"
 #include "kernels/shapes/Windows.h"
 
 namespace zc::cpu {
@@ -15,12 +16,6 @@ template <typename Fn> void forChannel(const BatchNormShape &s, int64_t c, Fn fn
     for (int64_t i = begin; i < begin + s.inner * step; i += step)
       fn(i);
   }
-}
-
-/// fn(Tag<storage>, Tag<statistics>).
-template <typename Fn> Prepared withTypes(const BatchNormShape &s, Fn fn) {
-  return withFloat(s.dtype,
-                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
 }
 
 struct Statistics {

@@ -1,5 +1,6 @@
 // group_norm, its gradient, and the sums of both by themselves. Statistics in double, two passes.
 #include "kernels/cpu/GroupNormCut.h"
+#include "kernels/cpu/reference/StatisticTypes.h"
 
 namespace zc::cpu {
 namespace {
@@ -20,12 +21,6 @@ template <typename Fn> void forGroups(const GroupNormShape &s, Fn fn) {
 template <typename Fn> void forChannels(const GroupNormShape &s, int64_t g, Fn fn) {
   for (int64_t c = g * s.perGroup(); c < (g + 1) * s.perGroup(); ++c)
     fn(c);
-}
-
-/// fn(Tag<storage>, Tag<statistics>).
-template <typename Fn> Prepared withTypes(const GroupNormShape &s, Fn fn) {
-  return withFloat(s.dtype,
-                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
 }
 
 struct GroupStatistics {

@@ -1,15 +1,10 @@
 // layer_norm, rms_norm and their gradients. Statistics in double, two passes.
 #include "kernels/cpu/Tiles.h"
+#include "kernels/cpu/reference/StatisticTypes.h"
 #include "kernels/shapes/Shapes.h"
 
 namespace zc::cpu {
 namespace {
-
-/// fn(Tag<storage>, Tag<statistics>).
-template <typename Fn> Prepared withTypes(const NormShape &s, Fn fn) {
-  return withFloat(s.dtype,
-                   [&](auto tag) { return s.stat == DType::f64 ? fn(tag, Tag<double>()) : fn(tag, Tag<float>()); });
-}
 
 Prepared prepareLayerNorm(const KernelSpec &spec) {
   Result<NormShape> read = readLayerNorm(spec);
