@@ -45,11 +45,11 @@ struct ProductTile {
 /// threads, times rows of the left one that stay in a thread's second cache. What is summed at once depends on the
 /// number of terms alone. Enough for each engine that may multiply the tiles (fast/TilesBf16.h): a plan does not know.
 struct Bf16Blocks {
-  static constexpr int64_t kMostTerms = 3072, kMostColumns = 768, kMostRows = 1024;
+  static constexpr int64_t kMostTerms = 3072, kMostColumns = 768, kMostRows = 22 * 48;
   /// Multiples of what engines want: terms of a pass, columns of a block, rows of the left factor; and of such rows the
   /// fewest that any wants.
-  static constexpr int64_t kTermStep = 32, kColumnStep = 32, kRowStep = 32, kFewestRows = 8;
-  static constexpr int64_t kLeftRows = 128; ///< that a thread rearranges at a time, at least
+  static constexpr int64_t kTermStep = 32, kColumnStep = 32, kRowStep = 48, kFewestRows = 8;
+  static constexpr int64_t kLeftRows = 144; ///< that a thread rearranges at a time, at least
   static constexpr int kMostThreads = 16;   ///< as tilesFor's
   int64_t passes;                           ///< over the terms
   int64_t terms;                            ///< of a pass

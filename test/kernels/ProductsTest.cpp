@@ -147,6 +147,23 @@ TEST(Products, noCutOfTilesChangesBits) {
             0);
 }
 
+/// Several blocks of columns, the last of which is cut otherwise, by rows that threads keep; results that go past the
+/// caches.
+TEST(Products, tilesOfManyBlocksAreThoseOfPlainLoops) {
+  for (bool isTransposed : {false, true}) {
+    const ProductShape shape{DType::bf16, isTransposed, !isTransposed, 1, 707, 1632, 520, 1};
+    if (choicesFor(shape).front().method != ProductMethod::tiles)
+      GTEST_SKIP() << "this CPU has no faster tiles of bf16 than a library";
+    Call call = callOf(shape, true);
+    const Value expected = run(call, true)->at(0), whole = run(call, false)->at(0);
+    expectNear(whole, elements(expected), 0.02);
+    for (int threads : {2, 3, 5}) {
+      call.threads = threads;
+      EXPECT_TRUE(run(call, false)->at(0) == whole) << threads;
+    }
+  }
+}
+
 TEST(Products, partsFollowTheTableOnTopOfTheirAddend) {
   for (DType type : {DType::f32, DType::bf16})
     for (int threads : {1, 2, 3}) {

@@ -2,6 +2,8 @@
 #include "kernels/cpu/fast/Fast.h"
 #include "kernels/cpu/fast/TilesBf16.h"
 
+#include <array>
+
 namespace zc::cpu {
 namespace {
 
@@ -23,13 +25,17 @@ public:
 
   Status run(void *const *operands, const StepContext &) override {
     Block block;
+    Held held;
+    held.fill({});
     for (block.i0 = 0; block.i0 < s.m; block.i0 = block.i1) {
       block.i1 = std::min(s.m, block.i0 + blocks.rows);
       for (block.j0 = 0; block.j0 < s.n; block.j0 = block.j1) {
         block.j1 = std::min(s.n, block.j0 + blocks.columns);
         for (block.k0 = 0; block.k0 < s.k; block.k0 = block.k1) {
           block.k1 = std::min(s.k, block.k0 + blocks.terms);
-          addBlock(operands, block);
+          addBlock(operands, block, held);
+          if (blocks.passes > 1)
+            held.fill({});
         }
       }
     }
@@ -60,6 +66,14 @@ private:
     }
   };
 
+  /// A thread's sums of one tile, and of the one before, which is rounded meanwhile.
+  struct Tiles {
+    alignas(64) float sums[2][kMostSums];
+    int place = 0;
+    Rounding rounding;
+    float *other() { return sums[place = 1 - place]; }
+  };
+
   /// What tiles ask for of the next panel, each the next lines of it.
   struct PanelAhead {
     static constexpr int64_t kLine = 64; ///< bytes
@@ -71,24 +85,29 @@ private:
     }
   };
 
-  void addBlock(void *const *operands, const Block &b) const {
+  /// The rows of the left factor that each thread has. Other columns are multiplied by the same.
+  using Held = std::array<Range, Bf16Blocks::kMostThreads>;
+
+  void addBlock(void *const *operands, const Block &b, Held &held) const {
     if (const int team = TeamLimit::of(threads); team > 1)
-      addTogether(operands, b, team);
+      addTogether(operands, b, team, held);
     else
-      addAlone(operands, b);
+      addAlone(operands, b, held[0]);
   }
 
   /// Panels of the right factor are rearranged just before they are needed.
-  void addAlone(void *const *operands, const Block &b) const {
+  void addAlone(void *const *operands, const Block &b, Range &held) const {
     const Multiplying here(&by);
+    Tiles tiles;
     const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime();
     for (int64_t i = 0; i < rows; i += chunk)
-      addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0), {0, Panels(b.j1 - b.j0, by).count()},
-              i == 0);
+      addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0, held),
+              {0, Panels(b.j1 - b.j0, by).count()}, i == 0, tiles);
+    tiles.rounding.rest();
   }
 
   /// Threads rearrange the right factor, then multiply: a task is some rows times a group of panels.
-  void addTogether(void *const *operands, const Block &b, int team) const {
+  void addTogether(void *const *operands, const Block &b, int team, Held &held) const {
     const Panels panels(b.j1 - b.j0, by);
     const int64_t rows = b.i1 - b.i0, groups = quotientUp(panels.count(), by.panels);
     // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
@@ -99,22 +118,22 @@ private:
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
     parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
+      Tiles tiles;
       Left left{};
-      int64_t held = -1; // chunk of the left factor that the thread has
+      int64_t chunkOfLeft = -1;
       for (int64_t task = tasks.take(thread); task >= 0; task = tasks.take(thread)) {
         const int64_t i = task / groups * chunk, group = task % groups * by.panels;
-        if (std::exchange(held, i) != i)
-          left = leftRows(operands, b, i, std::min(rows, i + chunk), thread);
-        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false);
+        if (std::exchange(chunkOfLeft, i) != i)
+          left = leftRows(operands, b, i, std::min(rows, i + chunk), thread, held[static_cast<size_t>(thread)]);
+        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false, tiles);
       }
+      tiles.rounding.rest();
     });
   }
 
   /// Are copies of the left factor's rows quicker than where they are? Measured: not beside results that take the
-  /// caches, nor of rows that are read whole and have room for few.
-  bool copiesLeft() const {
-    return by.copiesLeft && (blocks.passes > 1 || (streams && blocks.leftRows() > Bf16Blocks::kLeftRows));
-  }
+  /// caches.
+  bool copiesLeft() const { return by.copiesLeft && (blocks.passes > 1 || streams); }
   /// Can they be used where they are?
   bool isInPlace(const Block &b) const {
     return !copiesLeft() && !s.transLhs && (b.k1 - b.k0) % (2 * by.unitStep) == 0;
@@ -142,7 +161,7 @@ private:
 
   /// Rows of a block times some of its panels, which are packed first if `packs`, some at a time: what the next ones
   /// are made of comes from memory meanwhile. Or else others have packed them.
-  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs) const {
+  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs, Tiles &of) const {
     const Panels panels(b.j1 - b.j0, by);
     const int64_t tiles = tilesOf(rows.end - rows.begin);
     for (int64_t panel = range.begin; panel < range.end; ++panel) {
@@ -156,7 +175,7 @@ private:
           prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
                          inGroup * tiles + tile, by.panels * tiles);
         const int64_t i = rows.begin + tile * by.rows;
-        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], following.of(tile));
+        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], following.of(tile), of);
       }
     }
   }
@@ -167,8 +186,10 @@ private:
     return {reinterpret_cast<const char *>(panelOf(operands, b, panel)), lines, each, steps * each};
   }
 
-  /// Rows [begin, end) of the block.
-  Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int thread) const {
+  /// Rows [begin, end) of the block, copied unless they are what the thread has.
+  Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int thread, Range &held) const {
+    const Range had = std::exchange(held, {begin, end});
+    const bool isHeld = had.begin == begin && had.end == end;
     const int64_t terms = b.k1 - b.k0, count = end - begin, step = 4 * by.unitStep, width = s.transLhs ? s.m : s.k;
     const Bf16 *source =
         as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m : b.k0) + (b.i0 + begin) * (s.transLhs ? 1 : s.k);
@@ -176,36 +197,39 @@ private:
     const Rows copied = by.copied(own, units(b));
     if (isInPlace(b)) {
       const int64_t whole = count % by.rowStep == 0 ? tilesOf(count) : count / by.rows;
-      if (whole < tilesOf(count))
+      if (whole < tilesOf(count) && !isHeld)
         by.copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, own, 0);
       const int64_t stride = width * sizeOf(DType::bf16);
       return {begin, end, {reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
     }
     const int64_t stride = blocks.leftStride(by.rows), all = tilesOf(count);
     if (s.transLhs) {
-      by.packLeft({source, width}, terms, count, own, stride);
+      if (!isHeld)
+        by.packLeft({source, width}, terms, count, own, stride);
       return {begin, end, {copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
     }
-    by.copyLeft({source, width}, terms, units(b), count, own, stride);
+    if (!isHeld)
+      by.copyLeft({source, width}, terms, units(b), count, own, stride);
     return {begin, end, copied, 4 * stride, all, {}};
   }
 
   /// Rows [i, i + height) of the block, counted from its first.
   void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel,
-               Lines ahead) const {
-    alignas(64) float own[kMostRows * kMostColumns];
+               Lines ahead, Tiles &tiles) const {
     const bool isLast = b.k1 == s.k;
-    const Sums to = blocks.passes == 1 ? Sums{own, panel.width}
+    const Sums to = blocks.passes == 1 ? Sums{tiles.other(), panel.width}
                                        : Sums{sums.of(operands) + i * blocks.columns + panel.begin, blocks.columns};
     const int64_t j = b.j0 + panel.begin, width = std::min(panel.width, b.j1 - j), at = (b.i0 + i) * s.n + j;
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
     if (isLast && !streams)
       prefetch(result, height, width * sizeOf(out));
     by.multiply({rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at,
-                 to.stride, b.k0 > 0, ahead});
+                 to.stride, b.k0 > 0, ahead, &tiles.rounding});
+    tiles.rounding.rest();
     if (isLast && out == DType::bf16)
-      roundTile(to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result), s.n,
-                streams);
+      tiles.rounding = {to.at,  to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr,
+                        height, width,     as<Bf16>(result),
+                        s.n,    streams};
     else if (isLast)
       copyTile(to, hasAddend ? as<float>(operands[2]) + at : nullptr, height, width, as<float>(result));
   }

@@ -122,23 +122,14 @@ void packPairs(const bf16::Engine &engine, const bf16::RightFactor &factor, int6
     bf16::packPanels(factor, all, 0, all.count(), units, reinterpret_cast<uint32_t *>(panels));
 }
 
-const bf16::Engine *engineOfPanels() {
-  static const bf16::Engine narrow = [] {
-    bf16::Engine engine = bf16::engine() ? *bf16::engine() : bf16::Engine{};
-    engine.columns = kTileColumns;
-    return engine;
-  }();
-  return bf16::engine() ? &narrow : nullptr;
-}
-
 } // namespace
 
 MicroKernel microKernelOf(const bf16::Engine &engine) {
   return {engine.rows, engine.columns, 2, engine.unitStep, &engine, nullptr};
 }
 MicroKernel microKernelOf(DType type) {
-  const bf16::Engine *engine = type == DType::bf16 ? engineOfPanels() : nullptr;
-  return engine ? microKernelOf(*engine) : HWY_DYNAMIC_DISPATCH(f32Kernel)();
+  const bf16::Engine *engine = type == DType::bf16 ? bf16::engine() : nullptr;
+  return engine ? microKernelOf(*engine->ofHeads) : HWY_DYNAMIC_DISPATCH(f32Kernel)();
 }
 
 void packTransposed(const MicroKernel &by, DType type, SourceRows source, int64_t rows, int64_t width, float *panels,

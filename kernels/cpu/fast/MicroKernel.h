@@ -42,7 +42,7 @@ struct MicroKernel {
 /// For factors of `type`: in bf16 where the CPU multiplies it (TilesBf16.h), else for factors widened to fp32.
 /// f16 is widened everywhere: no CPU without AMX sums its products in fp32 faster.
 MicroKernel microKernelOf(DType type);
-/// The engine's, whose panels all have kTileColumns.
+/// One of heads, whose panels all have kTileColumns.
 MicroKernel microKernelOf(const bf16::Engine &engine);
 
 // Panels: what a right factor is rearranged into, `columns` of the product each, zeros beyond the source. `staging`:

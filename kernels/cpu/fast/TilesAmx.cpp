@@ -4,13 +4,16 @@
 #include <dnnl.hpp>
 #include <immintrin.h>
 
+#include <algorithm>
+
 #define ZC_AMX __attribute__((target("amx-tile,amx-bf16")))
 
 namespace zc::cpu::bf16 {
 namespace {
 
-constexpr int64_t kHalf = 16, kSide = 2 * kHalf; // rows, or columns, of a register's sums and of a tile's
-constexpr int64_t kStep = 16;                    // units of a register's row
+constexpr int64_t kHalf = 16;           // rows, or columns, of a register's sums
+constexpr int64_t kColumns = 2 * kHalf; // of a tile
+constexpr int64_t kStep = 16;           // units of a register's row
 
 /// What ldtilecfg reads: eight registers of 16 rows, 64 bytes each.
 struct alignas(64) Configuration {
@@ -36,72 +39,119 @@ inline void ask(const char *at, const Lines &lines) {
     __builtin_prefetch(at + i * lines.stride, 0, 2);
 }
 
-/// Sums are in registers 0 to 3, row by row, the left factor in 4 and 5, the right one in 6 and 7. Without the second
-/// row if not tall.
-template <bool kIsTall> ZC_AMX void multiply(const TileProduct &p) {
-  const int64_t bytes = p.stride * 4, rowStride = p.left.rowStride;
-  float *const sums = p.sums, *const below = sums + kHalf * p.stride;
-  if (p.adds) {
-    _tile_loadd(0, sums, bytes);
-    _tile_loadd(1, sums + kHalf, bytes);
-    if constexpr (kIsTall) {
-      _tile_loadd(2, below, bytes);
-      _tile_loadd(3, below + kHalf, bytes);
-    }
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    if constexpr (kIsTall) {
-      _tile_zero(2);
-      _tile_zero(3);
-    }
+constexpr int64_t kPanelBytes = 4 * kColumns; // of a unit's row
+
+/// A step of up to 32 rows: four loads for four multiplications. Sums are in registers 0 to 3, row by row.
+template <int kHalves> ZC_AMX inline void multiplyStep(const char *left, int64_t rowStride, const uint32_t *panel) {
+  _tile_loadd(6, panel, kPanelBytes);
+  _tile_loadd(4, left, rowStride);
+  _tile_loadd(7, panel + kHalf, kPanelBytes);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  if constexpr (kHalves > 1) {
+    _tile_loadd(5, left + kHalf * rowStride, rowStride);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
   }
-  const char *left = p.left.at, *ahead = p.ahead.at;
-  const uint32_t *panel = p.panel;
-  for (int64_t u = 0; u < p.units;
-       u += kStep, left += p.left.stepStride, panel += kStep * kSide, ahead += p.ahead.stepStride) {
-    _tile_loadd(6, panel, 4 * kSide);
-    _tile_loadd(4, left, rowStride);
-    _tile_loadd(7, panel + kHalf, 4 * kSide);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    ask(ahead, p.ahead);
-    if constexpr (kIsTall) {
-      _tile_loadd(5, left + kHalf * rowStride, rowStride);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
+}
+/// Of 48 rows, sums in 0 to 5: the left factor comes by one register, its first rows twice, the second time from the
+/// first cache.
+template <> ZC_AMX inline void multiplyStep<3>(const char *left, int64_t rowStride, const uint32_t *panel) {
+  const int64_t half = kHalf * rowStride;
+  _tile_loadd(6, panel, kPanelBytes);
+  _tile_loadd(7, left, rowStride);
+  _tile_dpbf16ps(0, 7, 6);
+  _tile_loadd(7, left + half, rowStride);
+  _tile_dpbf16ps(2, 7, 6);
+  _tile_loadd(7, left + 2 * half, rowStride);
+  _tile_dpbf16ps(4, 7, 6);
+  _tile_loadd(6, panel + kHalf, kPanelBytes);
+  _tile_dpbf16ps(5, 7, 6);
+  _tile_loadd(7, left + half, rowStride);
+  _tile_dpbf16ps(3, 7, 6);
+  _tile_loadd(7, left, rowStride);
+  _tile_dpbf16ps(1, 7, 6);
+}
+
+template <int kHalves> ZC_AMX void loadSums(const float *sums, int64_t stride) {
+  const int64_t half = kHalf * stride, bytes = 4 * stride;
+  _tile_loadd(0, sums, bytes);
+  _tile_loadd(1, sums + kHalf, bytes);
+  if constexpr (kHalves > 1) {
+    _tile_loadd(2, sums + half, bytes);
+    _tile_loadd(3, sums + half + kHalf, bytes);
   }
+  if constexpr (kHalves > 2) {
+    _tile_loadd(4, sums + 2 * half, bytes);
+    _tile_loadd(5, sums + 2 * half + kHalf, bytes);
+  }
+}
+ZC_AMX void zeroSums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+}
+template <int kHalves> ZC_AMX void storeSums(float *sums, int64_t stride) {
+  const int64_t half = kHalf * stride, bytes = 4 * stride;
   _tile_stored(0, sums, bytes);
   _tile_stored(1, sums + kHalf, bytes);
-  if constexpr (kIsTall) {
-    _tile_stored(2, below, bytes);
-    _tile_stored(3, below + kHalf, bytes);
+  if constexpr (kHalves > 1) {
+    _tile_stored(2, sums + half, bytes);
+    _tile_stored(3, sums + half + kHalf, bytes);
+  }
+  if constexpr (kHalves > 2) {
+    _tile_stored(4, sums + 2 * half, bytes);
+    _tile_stored(5, sums + 2 * half + kHalf, bytes);
   }
 }
 
-void multiplyTile(const TileProduct &product) { (product.height > kHalf ? multiply<true> : multiply<false>)(product); }
+template <int kHalves> ZC_AMX void multiply(const TileProduct &p) {
+  if (p.adds)
+    loadSums<kHalves>(p.sums, p.stride);
+  else
+    zeroSums();
+  const int64_t rounded = p.rounding ? quotientUp(p.rounding->rows * kStep, std::max(p.units, kStep)) : 0;
+  const char *left = p.left.at, *ahead = p.ahead.at;
+  const uint32_t *panel = p.panel;
+  for (int64_t u = 0; u < p.units;
+       u += kStep, left += p.left.stepStride, panel += kStep * kColumns, ahead += p.ahead.stepStride) {
+    multiplyStep<kHalves>(left, p.left.rowStride, panel);
+    ask(ahead, p.ahead);
+    if (rounded > 0)
+      p.rounding->some(rounded);
+  }
+  storeSums<kHalves>(p.sums, p.stride);
+}
 
-constexpr Engine makeEngine() {
+void multiplyTile(const TileProduct &product) {
+  (product.height > 2 * kHalf ? multiply<3> : product.height > kHalf ? multiply<2> : multiply<1>)(product);
+}
+
+constexpr Engine makeEngine(int64_t rows, const Engine *ofHeads) {
   Engine engine{};
   engine.name = "AMX tiles";
-  engine.rows = engine.columns = kSide;
+  engine.rows = rows;
+  engine.columns = kColumns;
+  engine.ofHeads = ofHeads;
   engine.rowStep = kHalf;
   engine.unitStep = kStep;
   engine.panels = 4;
   // Registers of rows that are apart load slower: 1.59 TF/s of products that come from the second cache, 1.8 of copies.
   engine.copiesLeft = true;
-  engine.copyLeft = copyLeftOf32;
+  engine.copyLeft = rows == kTileRows ? copyLeftOf32 : copyLeftOf48;
   engine.streams = true;
   engine.begin = configure;
   engine.end = release;
   engine.multiply = multiplyTile;
-  engine.packLeft = packLeftOf32;
+  engine.packLeft = rows == kTileRows ? packLeftOf32 : packLeftOf48;
   engine.packedRowStride = 4 * kStep;
-  engine.packedStepStride = 4 * kStep * kSide;
+  engine.packedStepStride = 4 * kStep * rows;
   return engine;
 }
-constexpr Engine kEngine = makeEngine();
+constexpr Engine kHeads = makeEngine(kTileRows, nullptr), kEngine = makeEngine(kMostRows, &kHeads);
 
 } // namespace
 

@@ -60,11 +60,12 @@ void multiplyTile(const TileProduct &p) {
 
 void nothing() {}
 
-constexpr Engine makeEngine() {
+constexpr Engine makeEngine(int64_t columns, const Engine *ofHeads) {
   Engine engine{};
   engine.name = "tiles of registers";
   engine.rows = engine.rowStep = kRows;
-  engine.columns = kMostColumns;
+  engine.columns = columns;
+  engine.ofHeads = ofHeads;
   engine.unitStep = engine.panels = 1;
   engine.begin = engine.end = nothing;
   engine.multiply = multiplyTile;
@@ -74,7 +75,7 @@ constexpr Engine makeEngine() {
   engine.packedStepStride = 4 * kRows;
   return engine;
 }
-constexpr Engine kEngine = makeEngine();
+constexpr Engine kHeads = makeEngine(Panels::kNarrow, nullptr), kEngine = makeEngine(kMostColumns, &kHeads);
 
 } // namespace
 

@@ -117,6 +117,37 @@ ZC_BF16 void packRowsOfColumns(Matrix source, int64_t terms, int64_t units, int6
     }
 }
 
+/// Into blocks of so many rows.
+ZC_BF16 void packLeftInSteps(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride,
+                             int64_t ofBlock) {
+  for (int64_t u = 0; u < (terms + 1) / 2; u += kLanes) {
+    for (int64_t i = 0; i < kLanes; ++i)
+      prefetchTerms(source, terms, u + i + kLanes, count);
+    for (int64_t row = 0; row < roundUp(count, kLanes); row += kLanes) {
+      __m512i x[kLanes];
+      for (int64_t i = 0; i < kLanes; ++i)
+        x[i] = pairs({source, terms, u + i}, row, count - row);
+      transpose(x);
+      uint32_t *to = blocks + row / ofBlock * stride + u * ofBlock + row % ofBlock * kLanes;
+      for (int64_t i = 0; i < kLanes; ++i)
+        _mm512_storeu_si512(to + i * kLanes, x[i]);
+    }
+  }
+}
+
+ZC_BF16 void copyLeftInSteps(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks,
+                             int64_t stride, int64_t ofBlock) {
+  for (int64_t r = 0; r < roundUp(count, ofBlock); ++r) {
+    const Bf16 *from = source.at + r * source.stride;
+    uint32_t *to = blocks + r / ofBlock * stride + r % ofBlock * kLanes;
+    for (int64_t u = 0; u < units; u += kLanes, to += ofBlock * kLanes) {
+      const int64_t present = r < count ? std::clamp<int64_t>(terms - 2 * u, 0, 2 * kLanes) : 0;
+      const __mmask32 mask = present == 2 * kLanes ? ~__mmask32(0) : (__mmask32(1) << present) - 1;
+      _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(mask, from + 2 * u));
+    }
+  }
+}
+
 } // namespace
 
 const std::vector<const Engine *> &engines() {
@@ -170,23 +201,6 @@ ZC_BF16 void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *
   }
 }
 
-ZC_BF16 void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {
-  constexpr int64_t kRows = 32;
-  for (int64_t u = 0; u < (terms + 1) / 2; u += kLanes) {
-    for (int64_t i = 0; i < kLanes; ++i)
-      prefetchTerms(source, terms, u + i + kLanes, count);
-    for (int64_t row = 0; row < roundUp(count, kLanes); row += kLanes) {
-      __m512i x[kLanes];
-      for (int64_t i = 0; i < kLanes; ++i)
-        x[i] = pairs({source, terms, u + i}, row, count - row);
-      transpose(x);
-      uint32_t *to = blocks + row / kRows * stride + u * kRows + row % kRows * kLanes;
-      for (int64_t i = 0; i < kLanes; ++i)
-        _mm512_storeu_si512(to + i * kLanes, x[i]);
-    }
-  }
-}
-
 void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride) {
   constexpr int64_t kRows = 8;
   for (int64_t r = 0; r < roundUp(count, kRows); ++r) {
@@ -197,18 +211,25 @@ void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uin
   }
 }
 
-ZC_BF16 void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks,
-                          int64_t stride) {
-  constexpr int64_t kRows = 32;
-  for (int64_t r = 0; r < roundUp(count, kRows); ++r) {
-    const Bf16 *from = source.at + r * source.stride;
-    uint32_t *to = blocks + r / kRows * stride + r % kRows * kLanes;
-    for (int64_t u = 0; u < units; u += kLanes, to += kRows * kLanes) {
-      const int64_t present = r < count ? std::clamp<int64_t>(terms - 2 * u, 0, 2 * kLanes) : 0;
-      const __mmask32 mask = present == 2 * kLanes ? ~__mmask32(0) : (__mmask32(1) << present) - 1;
-      _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16(mask, from + 2 * u));
-    }
-  }
+void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {
+  packLeftInSteps(source, terms, count, blocks, stride, 32);
+}
+void packLeftOf48(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {
+  packLeftInSteps(source, terms, count, blocks, stride, 48);
+}
+void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride) {
+  copyLeftInSteps(source, terms, units, count, blocks, stride, 32);
+}
+void copyLeftOf48(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride) {
+  copyLeftInSteps(source, terms, units, count, blocks, stride, 48);
+}
+
+void Rounding::some(int64_t count) {
+  count = std::min(count, rows);
+  roundTile(sums, sumsStride, bias, count, columns, out, stride, streams);
+  sums += count * sumsStride;
+  out += count * stride;
+  rows -= count;
 }
 
 namespace {

@@ -4,8 +4,9 @@
 // - AVX512_BF16: vdpbf16ps multiplies 32 pairs of terms at once and adds them in fp32: two a cycle on a Zen 5, one on a
 //   Zen 4. A tile of 8 x 48 sums leaves eight of the 32 registers for the factors and takes eleven loads for 24
 //   multiplications; 8 x 32 is as fast, but reads more.
-// - AMX: tdpbf16ps multiplies 16 rows of 32 terms with as many of 16 columns in 16 cycles. A tile of 32 x 32 sums takes
-//   four of the eight registers, and a load of a kilobyte for each multiplication.
+// - AMX: tdpbf16ps multiplies 16 rows of 32 terms with as many of 16 columns in 16 cycles. A tile of 48 x 32 sums takes
+//   six of the eight registers, and of the second cache five kilobytes for six multiplications where 32 x 32 takes four
+//   for four: what that cache gives, not the multiplications, is the limit.
 // Units are pairs of successive terms, 32 bits; an odd last term is paired with zero.
 //
 //===----------------------------------------------------------------------===//
@@ -17,8 +18,8 @@
 
 namespace zc::cpu::bf16 {
 
-/// Sums of the largest tile: rows, and columns.
-constexpr int64_t kMostRows = 32, kMostColumns = 48;
+/// Of the largest tiles, of which one has most rows and another one most columns.
+constexpr int64_t kMostRows = 48, kMostColumns = 48, kMostSums = 48 * 32;
 
 /// Where the units of a tile's left factor are: (row, unit) at at[row * rowStride + unit / step * stepStride + unit %
 /// step * 4], of an engine's step.
@@ -39,6 +40,19 @@ struct Lines {
   int64_t count = 0, stride = 0, stepStride = 0; ///< bytes
 };
 
+/// Sums of a tile that become rows of the result, bf16(sums + bias), while the next one is multiplied.
+struct Rounding {
+  const float *sums = nullptr;
+  int64_t sumsStride = 0;
+  const Bf16 *bias = nullptr; ///< may be null
+  int64_t rows = 0, columns = 0;
+  Bf16 *out = nullptr;
+  int64_t stride = 0;
+  bool streams = false; ///< whole lines past the caches
+  void some(int64_t count);
+  void rest() { some(rows); }
+};
+
 /// A tile of a product: sums[height][width], rows `stride` apart, = or, if `adds`, += left right. By reference: copies
 /// of it on the stack are loads wider than the stores before them, which wait for all that is under way, tiles among
 /// it.
@@ -50,18 +64,20 @@ struct TileProduct {
   float *sums;
   int64_t stride;
   bool adds;
-  Lines ahead = {}; ///< engines with steps of one unit do not ask
+  Lines ahead = {};             ///< engines with steps of one unit do not ask
+  Rounding *rounding = nullptr; ///< nor do they round, or not all of it
 };
 
 struct Engine {
   const char *name;
-  int64_t rows;     ///< of a tile
-  int64_t rowStep;  ///< what a tile has as many rows of as are needed
-  int64_t columns;  ///< of a tile, at most
-  int64_t unitStep; ///< factors end in zeros up to a multiple
-  int64_t panels;   ///< of the right factor that a thread rearranges at a time
-  bool copiesLeft;  ///< rows of a left factor, even if they could be read where they are
-  bool streams;     ///< large results past the caches
+  int64_t rows;          ///< of a tile
+  int64_t rowStep;       ///< what a tile has as many rows of as are needed
+  int64_t columns;       ///< of a tile, at most
+  int64_t unitStep;      ///< factors end in zeros up to a multiple
+  int64_t panels;        ///< of the right factor that a thread rearranges at a time
+  bool copiesLeft;       ///< rows of a left factor, even if they could be read where they are
+  bool streams;          ///< large results past the caches
+  const Engine *ofHeads; ///< the same, of tiles of at most kTileRows x kTileColumns
   /// Around a thread's use of `multiply`.
   void (*begin)();
   void (*end)();
@@ -143,12 +159,14 @@ void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, 
 /// Asks for part `part` of `parts` of what packPanels will read.
 void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
                     int64_t parts);
-/// Engine::copyLeft, into blocks of [8][units], or of [units / 16][32][16], `stride` units apart.
+/// Engine::copyLeft, into blocks of [8][units], or of [units / 16][rows][16], `stride` units apart.
 void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
 void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
-/// Engine::packLeft, into blocks of [units][8], or of [units / 16][32][16].
+void copyLeftOf48(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
+/// Engine::packLeft, into blocks of [units][8], or of [units / 16][rows][16].
 void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
 void packLeftOf32(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
+void packLeftOf48(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride);
 
 /// out = bf16(sums + bias) of `rows` rows of `columns` elements; `bias` may be null. `streams`: whole lines go past the
 /// caches.
