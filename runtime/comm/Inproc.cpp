@@ -1,6 +1,7 @@
 #include "runtime/comm/Inproc.h"
 
 #include "base/Futex.h"
+#include "base/LostDevice.h"
 #include "kernels/OrderedSum.h"
 #include "runtime/comm/Staging.h"
 
@@ -201,8 +202,7 @@ void Group::awaitQuiet(int rank) {
         return false;
     return true;
   };
-  constexpr auto kPatience = std::chrono::seconds(10); // as a device's own (runtime/cuda/Streams.cpp)
-  if (failed->error.code == Code::peerLost && !nowQuiet.wait_for(lock, kPatience, areQuiet)) {
+  if (failed->error.code == Code::peerLost && !nowQuiet.wait_for(lock, kLostDevicePatience, areQuiet)) {
     lock.unlock();
     endWaits();
     lock.lock();

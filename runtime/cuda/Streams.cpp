@@ -1,5 +1,6 @@
 #include "runtime/cuda/Streams.h"
 
+#include "base/LostDevice.h"
 #include "kernels/cuda/GpuRegistry.h"
 #include "runtime/cuda/Driver.h"
 #include "runtime/cuda/HostMemory.h"
@@ -120,8 +121,7 @@ Status GpuStream::call(void (*function)(void *), void *argument) {
   return {};
 }
 
-// Of what a driver may take once a GPU is lost: what it has not done by then it never will.
-constexpr auto kPause = std::chrono::milliseconds(1), kMost = std::chrono::milliseconds(10000);
+constexpr auto kPause = std::chrono::milliseconds(1);
 
 /// By asking, since a stream that waits for an event of a GPU which is lost meanwhile may wait for ever.
 cudaError_t GpuStream::finish() {
@@ -135,7 +135,7 @@ cudaError_t GpuStream::finish() {
       return status;
     (void)cudaGetLastError(); // whoever asks for errors next is not told of this one
     const Clock::time_point now = Clock::now();
-    if (someGpuIsLost() && now - lostSince.value_or(now) > kMost)
+    if (someGpuIsLost() && now - lostSince.value_or(now) > kLostDevicePatience)
       return status;
     if (someGpuIsLost() && !lostSince)
       lostSince = now;
@@ -156,7 +156,7 @@ Status GpuStream::drain() {
                      "GPU " + std::to_string(gpu.ordinal) + " waits for a GPU of this process that is lost");
   }
   // Where the GPU is lost that is at once, and what calls are given goes after this.
-  for (auto waited = kPause; status != cudaSuccess && pending > 0 && waited < kMost; waited += kPause)
+  for (auto waited = kPause; status != cudaSuccess && pending > 0 && waited < kLostDevicePatience; waited += kPause)
     std::this_thread::sleep_for(kPause);
   ZC_CUDA(status, "finish a stream's work");
   return {};
