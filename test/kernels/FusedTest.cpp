@@ -124,6 +124,41 @@ TEST(FastFused, PairsHaveTheBitsOfTheirOperations) {
         }
 }
 
+/// Denormal numbers and NaN of any bits among them, alone and between two instructions.
+TEST(FastFused, AllNumbersOf16BitsHaveTheBitsOfTheirOperations) {
+  constexpr int64_t kAll = 1 << 16;
+  for (DType type : {DType::bf16, DType::f16}) {
+    Case made;
+    made.shape = {kAll};
+    for (int64_t shift : {0, 12345}) {
+      made.inputs.emplace_back(TensorType{type, made.shape});
+      made.program.inputs.push_back(type);
+      auto *bits = static_cast<uint16_t *>(made.inputs.back().data());
+      for (int64_t i = 0; i < kAll; ++i)
+        bits[i] = static_cast<uint16_t>(i + shift);
+    }
+    std::vector<Apart> firsts;
+    for (const char *name : kUnary)
+      firsts.push_back({name, {0}, type});
+    for (const char *name : kBinary)
+      firsts.push_back({name, {0, 1}, type});
+    for (const Apart &first : firsts)
+      for (const char *second : {"add", "mul", "sub", "relu"}) {
+        Case both = made;
+        both.steps = {first, std::string(second) == "relu" ? Apart{second, {2}, type} : Apart{second, {1, 2}, type}};
+        for (const Apart &step : both.steps)
+          both.program.instructions.push_back(instructionOf(step, both.program));
+        for (const std::vector<size_t> &results : {std::vector<size_t>{3}, {2, 3}}) {
+          both.program.results = results;
+          const std::vector<Value> expected = runApart(both, registry(false)),
+                                   got = must(runOn(registry(false), fusedCall(both)));
+          for (size_t i = 0; i < expected.size(); ++i)
+            EXPECT_TRUE(sameBits(got[i], expected[i])) << first.kernel << ", " << second << " result " << i;
+        }
+      }
+  }
+}
+
 /// A row is read where it is, but in tiles that the row ends in.
 TEST(FastFused, RowsLongerThanATile) {
   Random random(8);

@@ -6,266 +6,312 @@
 #include "kernels/cpu/fast/Functions-inl.h"
 #include "kernels/cpu/fast/FusedSteps.h"
 
+#include <functional>
+#include <utility>
+
 HWY_BEFORE_NAMESPACE();
 namespace zc::cpu {
 namespace HWY_NAMESPACE {
 
 HWY_INLINE V asNumbers(M flags) { return hn::IfThenElseZero(flags, constant(1)); }
 
-// Bools are 0 and 1 in registers.
-struct BoolAnd {
-  static HWY_INLINE V apply(V a, V b) { return hn::And(a, b); }
-};
-struct BoolOr {
-  static HWY_INLINE V apply(V a, V b) { return hn::Or(a, b); }
-};
-struct BoolXor {
-  static HWY_INLINE V apply(V a, V b) { return hn::Xor(a, b); }
-};
-struct BoolNot {
-  static HWY_INLINE V apply(V a) { return hn::Xor(a, constant(1)); }
-};
-template <typename Op> struct Flags {
-  static HWY_INLINE V apply(V a, V b) { return asNumbers(Op::apply(a, b)); }
-};
-struct IsNan {
-  static HWY_INLINE V apply(V a) { return asNumbers(hn::IsNaN(a)); }
-};
-/// NaN is true, which Ne would not say.
-struct IsTrue {
-  static HWY_INLINE V apply(V a) { return hn::IfThenZeroElse(hn::Eq(a, hn::Zero(kF)), constant(1)); }
-};
-struct Same {
-  static HWY_INLINE V apply(V a) { return a; }
-};
-struct Select {
-  static HWY_INLINE V apply(V condition, V a, V b) { return hn::IfThenElse(hn::Ne(condition, hn::Zero(kF)), a, b); }
-};
+//===-- blocks of numbers of one type --------------------------------------===//
 
-struct Masked {
-  static HWY_INLINE V apply(V x, V condition, V scale) {
-    return hn::IfThenElseZero(hn::Ne(condition, hn::Zero(kF)), hn::Mul(x, scale));
-  }
+/// As many elements as two vectors of fp32 hold, in an order of the type's own: of bf16, pairs of neighbours are in the
+/// halves of one lane, so that to widen or to narrow a vector is one instruction or two.
+struct Two {
+  V a, b;
 };
+template <typename T> HWY_INLINE Two loadTwo(const T *p) { return {loadVector(p), loadVector(p + lanes())}; }
+HWY_INLINE V upperHalf(hn::Vec<U> bits) { return hn::BitCast(kF, hn::And(bits, hn::Set(U(), 0xffff0000))); }
+template <> HWY_INLINE Two loadTwo(const Bf16 *p) {
+  const auto bits = hn::LoadU(U(), reinterpret_cast<const uint32_t *>(p));
+  return {hn::BitCast(kF, hn::ShiftLeft<16>(bits)), upperHalf(bits)};
+}
 
-/// What a step gives, rounded to T (float: it has it already), to where Out is stored: a tile's fp32, or the result.
-template <typename T, typename Out> HWY_INLINE void put(V v, float *y, int64_t i, size_t count) {
-  auto *to = reinterpret_cast<Out *>(y) + i;
-  if constexpr (std::is_same_v<Out, float>)
-    storePart(rounded<T>(v), to, count);
-  else if constexpr (std::is_same_v<Out, T>)
-    storePart(v, to, count);
+/// To nearest even as toBf16, in the upper half of each lane, without a look at NaN: those that come of bf16 and of
+/// arithmetic have zeros below, with which a sum does not carry into what makes them NaN.
+HWY_INLINE hn::Vec<U> nearestBf16(V v) {
+  const U u;
+  const auto bits = hn::BitCast(u, v);
+  const auto isOdd = hn::TestBit(bits, hn::Set(u, 0x10000));
+  return hn::Add(bits, hn::IfThenElse(isOdd, hn::Set(u, 0x8000), hn::Set(u, 0x7fff)));
+}
+/// What a step of bf16 or other T gives, as if it had been stored.
+template <typename T> HWY_INLINE V asStored(V v) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    return upperHalf(nearestBf16(v));
   else
-    storePartExact(v, to, count);
+    return rounded<T>(v);
 }
 
-template <typename Op, typename T, typename Out = float> void one(const float *const *from, float *y, int64_t n) {
-  const float *a = from[0];
-  forVectors(0, n,
-             [&](int64_t i, size_t count) HWY_ATTR { put<T, Out>(Op::apply(loadPart(a + i, count)), y, i, count); });
+/// isExact: of numbers that T has.
+template <bool isExact, typename T> HWY_INLINE void storeTwo(Two v, T *p) {
+  storeVector(v.a, p);
+  storeVector(v.b, p + lanes());
 }
-template <typename Op, typename T, typename Out = float> void two(const float *const *from, float *y, int64_t n) {
-  const float *a = from[0], *b = from[1];
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    put<T, Out>(Op::apply(loadPart(a + i, count), loadPart(b + i, count)), y, i, count);
-  });
-}
-template <typename Op, typename T, typename Out = float> void three(const float *const *from, float *y, int64_t n) {
-  const float *a = from[0], *b = from[1], *c = from[2];
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    put<T, Out>(Op::apply(loadPart(a + i, count), loadPart(b + i, count), loadPart(c + i, count)), y, i, count);
-  });
+template <bool isExact> HWY_INLINE void storeTwo(Two v, Bf16 *p) {
+  const U u;
+  const hn::Repartition<uint16_t, F> halves;
+  const auto even = isExact ? hn::BitCast(u, v.a) : nearestBf16(v.a),
+             odd = isExact ? hn::BitCast(u, v.b) : nearestBf16(v.b);
+  hn::StoreU(hn::OddEven(hn::BitCast(halves, odd), hn::BitCast(halves, hn::ShiftRight<16>(even))), halves,
+             reinterpret_cast<uint16_t *>(p));
 }
 
-/// Second of what First gives, rounded to T, at its operand `Place`, and of a third.
+template <typename Op, typename... Operands> HWY_INLINE Two applied(const Operands &...x) {
+  return {Op::apply(x.a...), Op::apply(x.b...)};
+}
+
+template <typename Op, typename T, bool isExact, size_t... K>
+HWY_INLINE void runBlocks(const void *const *from, void *to, int64_t n, std::index_sequence<K...>) {
+  const T *const x[] = {static_cast<const T *>(from[K])...};
+  T *y = static_cast<T *>(to);
+  const auto size = static_cast<int64_t>(2 * lanes());
+  int64_t i = 0;
+  for (; i + size <= n; i += size)
+    storeTwo<isExact>(applied<Op>(loadTwo(x[K] + i)...), y + i);
+  if (i == n)
+    return;
+  constexpr size_t kMost = 2 * HWY_MAX_BYTES / sizeof(float);
+  HWY_ALIGN T padded[sizeof...(K)][kMost] = {}, result[kMost];
+  const size_t bytes = static_cast<size_t>(n - i) * sizeof(T);
+  (std::memcpy(padded[K], x[K] + i, bytes), ...);
+  storeTwo<isExact>(applied<Op>(loadTwo(padded[K])...), result);
+  std::memcpy(y + i, result, bytes);
+}
+/// y = Op of N operands, all of type T.
+template <typename Op, typename T, size_t N, bool isExact = false>
+void blocks(const void *const *from, void *to, int64_t n) {
+  runBlocks<Op, T, isExact>(from, to, n, std::make_index_sequence<N>());
+}
+
+/// Second of what First gives, as if stored, at its operand `Place`, and of a third.
 template <typename First, typename Second, size_t Place, typename T> struct Pair {
   static HWY_INLINE V apply(V a, V b, V c) {
-    const V first = rounded<T>(First::apply(a, b));
+    const V first = asStored<T>(First::apply(a, b));
     return Place == 0 ? Second::apply(first, c) : Second::apply(c, first);
   }
 };
 template <typename First, typename Second, typename T> struct PairOfOne {
-  static HWY_INLINE V apply(V a, V b) { return Second::apply(rounded<T>(First::apply(a, b))); }
+  static HWY_INLINE V apply(V a, V b) { return Second::apply(asStored<T>(First::apply(a, b))); }
 };
 /// Compare(a, b) ? c : d
-template <typename Compare, typename Out> void choose(const float *const *from, float *y, int64_t n) {
-  const float *a = from[0], *b = from[1], *c = from[2], *d = from[3];
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    const M isTrue = Compare::apply(loadPart(a + i, count), loadPart(b + i, count));
-    put<float, Out>(hn::IfThenElse(isTrue, loadPart(c + i, count), loadPart(d + i, count)), y, i, count);
-  });
-}
+template <typename Compare> struct Choose {
+  static HWY_INLINE V apply(V a, V b, V c, V d) { return hn::IfThenElse(Compare::apply(a, b), c, d); }
+};
 
-/// Where the second's operands are not alike; of zeros with different signs max and min give the second.
-template <typename First, typename Second, typename T, typename Out> FusedStep pairAt(size_t place) {
-  return place == 0 ? three<Pair<First, Second, 0, T>, T, Out> : three<Pair<First, Second, 1, T>, T, Out>;
+/// Where the second's operands are not alike; of zeros with different signs max and min give the second. `Between`:
+/// what the first gives is rounded to; float where it needs no rounding.
+template <typename First, typename Second, typename Between, typename T, bool isExact> FusedStep pairAt(size_t place) {
+  return place == 0 ? blocks<Pair<First, Second, 0, Between>, T, 3, isExact>
+                    : blocks<Pair<First, Second, 1, Between>, T, 3, isExact>;
 }
 
 /// Of arithmetic in T.
-template <typename First, typename T, typename Out> FusedStep pairAfter(FusedCode second, size_t place) {
+template <typename First, typename T> FusedStep pairAfter(FusedCode second, size_t place) {
   switch (second) {
   case FusedCode::add:
-    return three<Pair<First, Add, 0, T>, T, Out>;
+    return blocks<Pair<First, Add, 0, T>, T, 3>;
   case FusedCode::mul:
-    return three<Pair<First, Mul, 0, T>, T, Out>;
+    return blocks<Pair<First, Mul, 0, T>, T, 3>;
   case FusedCode::sub:
-    return pairAt<First, Sub, T, Out>(place);
-  case FusedCode::relu: // which rounds nothing
-    return two<PairOfOne<First, Relu, T>, float, Out>;
+    return pairAt<First, Sub, T, T, false>(place);
+  case FusedCode::relu: // which rounds nothing: it is the store that does
+    return blocks<PairOfOne<First, Relu, float>, T, 2>;
   default:
     return nullptr;
   }
 }
 
-template <typename T, typename Out> FusedStep pairWith(FusedCode first, FusedCode second, size_t place) {
+template <typename T> FusedStep pairWith(FusedCode first, FusedCode second, size_t place) {
   const bool chooses = second == FusedCode::select && place == 0;
   switch (first) {
   case FusedCode::add:
-    return pairAfter<Add, T, Out>(second, place);
+    return pairAfter<Add, T>(second, place);
   case FusedCode::sub:
-    return pairAfter<Sub, T, Out>(second, place);
+    return pairAfter<Sub, T>(second, place);
   case FusedCode::mul:
-    return pairAfter<Mul, T, Out>(second, place);
+    return pairAfter<Mul, T>(second, place);
   case FusedCode::equal:
-    return chooses ? choose<Equal, Out> : nullptr;
+    return chooses ? blocks<Choose<Equal>, T, 4, true> : nullptr;
   case FusedCode::less:
-    return chooses ? choose<Less, Out> : nullptr;
+    return chooses ? blocks<Choose<Less>, T, 4, true> : nullptr;
   case FusedCode::lessEqual:
-    return chooses ? choose<LessEqual, Out> : nullptr;
+    return chooses ? blocks<Choose<LessEqual>, T, 4, true> : nullptr;
   case FusedCode::max:
-    return second == FusedCode::min ? pairAt<Max, Min, float, Out>(place) : nullptr;
+    return second == FusedCode::min ? pairAt<Max, Min, float, T, true>(place) : nullptr;
   case FusedCode::min:
-    return second == FusedCode::max ? pairAt<Min, Max, float, Out>(place) : nullptr;
+    return second == FusedCode::max ? pairAt<Min, Max, float, T, true>(place) : nullptr;
   default:
     return nullptr;
   }
 }
 
-FusedStep fusedPair(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect) {
-  return withFast(type, [&](auto tag) -> FusedStep {
-    using T = TypeOf<decltype(tag)>;
-    return isDirect ? pairWith<T, T>(first, second, place) : pairWith<T, float>(first, second, place);
-  });
+FusedStep fusedPair(FusedCode first, FusedCode second, size_t place, DType type) {
+  return withFast(type, [&](auto tag) -> FusedStep { return pairWith<TypeOf<decltype(tag)>>(first, second, place); });
 }
 
-/// Of numbers, rounded to T; what is one of the operands is so already.
-template <typename T, typename Out> FusedStep numbersStep(FusedCode code) {
+/// Of numbers of type T that give such; what is one of the operands, or their negative, is so already.
+template <typename T> FusedStep numbersStep(FusedCode code) {
   switch (code) {
-  case FusedCode::select:
-    return three<Select, float, Out>;
-  case FusedCode::cast:
-    return one<Same, T, Out>;
   case FusedCode::add:
-    return two<Add, T, Out>;
+    return blocks<Add, T, 2>;
   case FusedCode::sub:
-    return two<Sub, T, Out>;
+    return blocks<Sub, T, 2>;
   case FusedCode::mul:
-    return two<Mul, T, Out>;
+    return blocks<Mul, T, 2>;
   case FusedCode::div:
-    return two<Div, T, Out>;
+    return blocks<Div, T, 2>;
   case FusedCode::min:
-    return two<Min, float, Out>;
+    return blocks<Min, T, 2, true>;
   case FusedCode::max:
-    return two<Max, float, Out>;
+    return blocks<Max, T, 2, true>;
   case FusedCode::neg:
-    return one<Neg, T, Out>;
+    return blocks<Neg, T, 1, true>;
   case FusedCode::exp:
-    return one<Exp, T, Out>;
+    return blocks<Exp, T, 1>;
   case FusedCode::sqrt:
-    return one<Sqrt, T, Out>;
+    return blocks<Sqrt, T, 1>;
   case FusedCode::reciprocal:
-    return one<Reciprocal, T, Out>;
+    return blocks<Reciprocal, T, 1>;
   case FusedCode::tanh:
-    return one<Tanh, T, Out>;
+    return blocks<Tanh, T, 1>;
   case FusedCode::sigmoid:
-    return one<Sigmoid, T, Out>;
+    return blocks<Sigmoid, T, 1>;
   case FusedCode::relu:
-    return one<Relu, float, Out>;
+    return blocks<Relu, T, 1, true>;
   case FusedCode::silu:
-    return one<Silu, T, Out>;
+    return blocks<Silu, T, 1>;
   case FusedCode::gelu:
-    return one<GeluErf, T, Out>;
+    return blocks<GeluErf, T, 1>;
   case FusedCode::geluTanh:
-    return one<GeluTanh, T, Out>;
+    return blocks<GeluTanh, T, 1>;
   case FusedCode::geluGrad:
-    return two<GeluErfGrad, T, Out>;
+    return blocks<GeluErfGrad, T, 2>;
   case FusedCode::geluTanhGrad:
-    return two<GeluTanhGrad, T, Out>;
+    return blocks<GeluTanhGrad, T, 2>;
   case FusedCode::siluGrad:
-    return two<SiluGrad, T, Out>;
-  case FusedCode::masked:
-    return three<Masked, T, Out>;
+    return blocks<SiluGrad, T, 2>;
   default:
     return nullptr;
   }
 }
 
-/// Of bools.
-FusedStep boolsStep(FusedCode code) {
-  switch (code) {
-  case FusedCode::cast:
-    return one<IsTrue, float>;
-  case FusedCode::equal:
-    return two<Flags<Equal>, float>;
-  case FusedCode::less:
-    return two<Flags<Less>, float>;
-  case FusedCode::lessEqual:
-    return two<Flags<LessEqual>, float>;
-  case FusedCode::boolAnd:
-    return two<BoolAnd, float>;
-  case FusedCode::boolOr:
-    return two<BoolOr, float>;
-  case FusedCode::boolXor:
-    return two<BoolXor, float>;
-  case FusedCode::boolNot:
-    return one<BoolNot, float>;
-  case FusedCode::isNan:
-    return one<IsNan, float>;
-  default:
-    return nullptr;
-  }
-}
+//===-- bools --------------------------------------------------------------===//
+// A byte each, 0 and 1; a tensor's may be others, which are 1.
 
-FusedStep fusedStep(FusedCode code, DType type, bool isDirect) {
-  if (type == DType::boolean)
-    return code == FusedCode::select ? three<Select, float> : boolsStep(code);
-  return withFast(type, [&](auto tag) {
-    using T = TypeOf<decltype(tag)>;
-    return isDirect ? numbersStep<T, T>(code) : numbersStep<T, float>(code);
-  });
-}
-
-/// Rounding alone: of what a plain function gives.
-FusedStep fusedRounding(DType type) {
-  if (type == DType::boolean)
-    return one<Same, float>;
-  return withFast(type, [&](auto tag) -> FusedStep { return one<Same, TypeOf<decltype(tag)>>; });
-}
-
-void fillTile(float value, float *y, int64_t n) {
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(constant(value), y + i, count); });
-}
-
-template <typename T> void loadNumbers(const void *from, int64_t stride, float *y, int64_t n) {
-  const T *x = static_cast<const T *>(from);
-  if (stride == 0)
-    return fillTile(load(*x), y, n);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
-}
-void loadBools(const void *from, int64_t stride, float *y, int64_t n) {
-  const auto *x = static_cast<const uint8_t *>(from);
-  if (stride == 0)
-    return fillTile(*x != 0, y, n);
+HWY_INLINE M loadFlags(const uint8_t *p, size_t count) {
   const hn::Rebind<uint8_t, F> bytes;
   const U u;
-  const auto step = static_cast<int64_t>(lanes());
-  int64_t i = 0;
-  for (; i + step <= n; i += step) {
-    const auto words = hn::PromoteTo(u, hn::LoadU(bytes, x + i));
-    storeVector(asNumbers(hn::RebindMask(kF, hn::Ne(words, hn::Zero(u)))), y + i);
+  HWY_ALIGN uint8_t padded[HWY_MAX_BYTES / sizeof(float)] = {};
+  if (count < lanes())
+    std::memcpy(padded, p, count);
+  return hn::RebindMask(kF, hn::Ne(hn::PromoteTo(u, hn::LoadU(bytes, count < lanes() ? padded : p)), hn::Zero(u)));
+}
+
+template <typename Op, typename T> void compare(const void *const *from, void *to, int64_t n) {
+  const T *a = static_cast<const T *>(from[0]), *b = static_cast<const T *>(from[1]);
+  auto *y = static_cast<uint8_t *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(Op::apply(loadPart(a + i, count), loadPart(b + i, count)), y + i, count);
+  });
+}
+template <typename T> void isNan(const void *const *from, void *to, int64_t n) {
+  const T *x = static_cast<const T *>(from[0]);
+  auto *y = static_cast<uint8_t *>(to);
+  forVectors(0, n,
+             [&](int64_t i, size_t count) HWY_ATTR { storePart(hn::IsNaN(loadPart(x + i, count)), y + i, count); });
+}
+/// condition ? a : b
+template <typename T> void select(const void *const *from, void *to, int64_t n) {
+  const auto *condition = static_cast<const uint8_t *>(from[0]);
+  const T *a = static_cast<const T *>(from[1]), *b = static_cast<const T *>(from[2]);
+  T *y = static_cast<T *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const M isTrue = loadFlags(condition + i, count);
+    storePartExact(hn::IfThenElse(isTrue, loadPart(a + i, count), loadPart(b + i, count)), y + i, count);
+  });
+}
+/// condition ? x scale : 0, with a scale in fp32
+template <typename T> void masked(const void *const *from, void *to, int64_t n) {
+  const T *x = static_cast<const T *>(from[0]);
+  const auto *condition = static_cast<const uint8_t *>(from[1]);
+  const auto *scale = static_cast<const float *>(from[2]);
+  T *y = static_cast<T *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    const V scaled = hn::Mul(loadPart(x + i, count), loadPart(scale + i, count));
+    storePart(hn::IfThenElseZero(loadFlags(condition + i, count), scaled), y + i, count);
+  });
+}
+
+template <typename T> FusedStep flagsStep(FusedCode code) {
+  switch (code) {
+  case FusedCode::equal:
+    return compare<Equal, T>;
+  case FusedCode::less:
+    return compare<Less, T>;
+  case FusedCode::lessEqual:
+    return compare<LessEqual, T>;
+  case FusedCode::isNan:
+    return isNan<T>;
+  case FusedCode::select:
+    return select<T>;
+  case FusedCode::masked:
+    return masked<T>;
+  default:
+    return nullptr;
   }
-  for (; i < n; ++i)
-    y[i] = x[i] != 0;
+}
+
+/// Of bools alone.
+template <typename Fn> void logic(const void *const *from, void *to, int64_t n) {
+  const auto *a = static_cast<const uint8_t *>(from[0]), *b = static_cast<const uint8_t *>(from[1]);
+  auto *y = static_cast<uint8_t *>(to);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = Fn()(a[i] != 0, b[i] != 0);
+}
+void logicNot(const void *const *from, void *to, int64_t n) {
+  const auto *a = static_cast<const uint8_t *>(from[0]);
+  auto *y = static_cast<uint8_t *>(to);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = a[i] == 0;
+}
+FusedStep logicStep(FusedCode code) {
+  switch (code) {
+  case FusedCode::boolAnd:
+    return logic<std::bit_and<>>;
+  case FusedCode::boolOr:
+    return logic<std::bit_or<>>;
+  case FusedCode::boolXor:
+    return logic<std::bit_xor<>>;
+  case FusedCode::boolNot:
+    return logicNot;
+  default:
+    return nullptr;
+  }
+}
+
+FusedStep fusedStep(FusedCode code, DType type) {
+  if (type == DType::boolean)
+    return logicStep(code);
+  return withFast(type, [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    const FusedStep step = numbersStep<T>(code);
+    return step ? step : flagsStep<T>(code);
+  });
+}
+
+//===-- to fp32, and back; and from place to place -------------------------===//
+
+template <typename T> void loadNumbers(const void *from, float *y, int64_t n) {
+  const T *x = static_cast<const T *>(from);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
+}
+void loadBools(const void *from, float *y, int64_t n) {
+  const auto *x = static_cast<const uint8_t *>(from);
+  forVectors(0, n,
+             [&](int64_t i, size_t count) HWY_ATTR { storePart(asNumbers(loadFlags(x + i, count)), y + i, count); });
 }
 FusedLoad fusedLoad(DType type) {
   if (type == DType::boolean)
@@ -273,35 +319,77 @@ FusedLoad fusedLoad(DType type) {
   return withFast(type, [&](auto tag) -> FusedLoad { return loadNumbers<TypeOf<decltype(tag)>>; });
 }
 
-template <typename T> void loadRuns(const void *from, const int64_t *starts, int64_t runs, int64_t length, float *y) {
-  for (int64_t run = 0; run < runs; ++run, y += length)
-    loadNumbers<T>(static_cast<const T *>(from) + starts[run], 1, y, length);
-}
-void loadRunsOfBools(const void *from, const int64_t *starts, int64_t runs, int64_t length, float *y) {
-  for (int64_t run = 0; run < runs; ++run, y += length)
-    loadBools(static_cast<const uint8_t *>(from) + starts[run], 1, y, length);
-}
-FusedLoadRuns fusedLoadRuns(DType type) {
-  if (type == DType::boolean)
-    return loadRunsOfBools;
-  return withFast(type, [&](auto tag) -> FusedLoadRuns { return loadRuns<TypeOf<decltype(tag)>>; });
-}
-
-/// What is rounded to T.
 template <typename T> void storeNumbers(const float *x, void *to, int64_t n) {
   T *y = static_cast<T *>(to);
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
 }
+/// NaN is true, which Ne would not say.
 void storeBools(const float *x, void *to, int64_t n) {
   auto *y = static_cast<uint8_t *>(to);
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(hn::Ne(loadPart(x + i, count), hn::Zero(kF)), y + i, count);
+    storePart(hn::Not(hn::Eq(loadPart(x + i, count), hn::Zero(kF))), y + i, count);
   });
 }
 FusedStore fusedStore(DType type) {
   if (type == DType::boolean)
     return storeBools;
   return withFast(type, [&](auto tag) -> FusedStore { return storeNumbers<TypeOf<decltype(tag)>>; });
+}
+
+template <typename From, typename To> void castNumbers(const void *const *from, void *to, int64_t n) {
+  const auto *x = static_cast<const From *>(from[0]);
+  auto *y = static_cast<To *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
+}
+template <typename T> void castToBools(const void *const *from, void *to, int64_t n) {
+  const auto *x = static_cast<const T *>(from[0]);
+  auto *y = static_cast<uint8_t *>(to);
+  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
+    storePart(hn::Not(hn::Eq(loadPart(x + i, count), hn::Zero(kF))), y + i, count);
+  });
+}
+template <typename T> void castBools(const void *const *from, void *to, int64_t n) {
+  const auto *x = static_cast<const uint8_t *>(from[0]);
+  auto *y = static_cast<T *>(to);
+  forVectors(0, n,
+             [&](int64_t i, size_t count) HWY_ATTR { storePart(asNumbers(loadFlags(x + i, count)), y + i, count); });
+}
+void castBoolsToBools(const void *const *from, void *to, int64_t n) {
+  const auto *x = static_cast<const uint8_t *>(from[0]);
+  auto *y = static_cast<uint8_t *>(to);
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = x[i] != 0;
+}
+FusedStep fusedCast(DType from, DType to) {
+  if (from == DType::boolean && to == DType::boolean)
+    return castBoolsToBools;
+  if (from == DType::boolean)
+    return withFast(to, [&](auto tag) -> FusedStep { return castBools<TypeOf<decltype(tag)>>; });
+  return withFast(from, [&](auto tag) -> FusedStep {
+    using From = TypeOf<decltype(tag)>;
+    if (to == DType::boolean)
+      return castToBools<From>;
+    return withFast(to, [&](auto of) -> FusedStep { return castNumbers<From, TypeOf<decltype(of)>>; });
+  });
+}
+
+/// Where a run is a vector or more, its last one may overlap the one before.
+HWY_INLINE void copyRun(const uint8_t *x, uint8_t *y, size_t bytes) {
+  const hn::ScalableTag<uint8_t> d;
+  const size_t step = hn::Lanes(d);
+  if (bytes < step) {
+    std::memcpy(y, x, bytes);
+    return;
+  }
+  for (size_t i = 0; i + step < bytes; i += step)
+    hn::StoreU(hn::LoadU(d, x + i), d, y + i);
+  hn::StoreU(hn::LoadU(d, x + bytes - step), d, y + bytes - step);
+}
+void copyRuns(const void *from, const int64_t *starts, int64_t runs, int64_t length, int64_t size, void *to) {
+  const auto *x = static_cast<const uint8_t *>(from);
+  auto *y = static_cast<uint8_t *>(to);
+  for (int64_t run = 0; run < runs; ++run, y += length * size)
+    copyRun(x + starts[run] * size, y, static_cast<size_t>(length * size));
 }
 
 } // namespace HWY_NAMESPACE
@@ -312,23 +400,21 @@ HWY_AFTER_NAMESPACE();
 namespace zc::cpu {
 HWY_EXPORT(fusedStep);
 HWY_EXPORT(fusedPair);
-HWY_EXPORT(fusedRounding);
+HWY_EXPORT(fusedCast);
 HWY_EXPORT(fusedLoad);
-HWY_EXPORT(fusedLoadRuns);
 HWY_EXPORT(fusedStore);
-HWY_EXPORT(fillTile);
+HWY_EXPORT(copyRuns);
 
-FusedStep stepOf(FusedCode code, DType type, bool isDirect) {
-  return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type, isDirect);
+FusedStep stepOf(FusedCode code, DType type) { return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type); }
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type) {
+  return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place, type);
 }
-FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect) {
-  return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place, type, isDirect);
-}
-FusedStep roundingOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedRounding)(type); }
+FusedStep castOf(DType from, DType to) { return HWY_DYNAMIC_DISPATCH(fusedCast)(from, to); }
 FusedLoad loadOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoad)(type); }
-FusedLoadRuns loadRunsOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoadRuns)(type); }
 FusedStore storeOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedStore)(type); }
-void fillWith(float value, float *y, int64_t n) { HWY_DYNAMIC_DISPATCH(fillTile)(value, y, n); }
+void copyRunsOf(const void *x, const int64_t *starts, int64_t runs, int64_t length, int64_t size, void *y) {
+  HWY_DYNAMIC_DISPATCH(copyRuns)(x, starts, runs, length, size, y);
+}
 
 } // namespace zc::cpu
 #endif

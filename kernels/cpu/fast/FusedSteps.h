@@ -1,6 +1,7 @@
 //===- FusedSteps.h - the loops of a program's instructions, for the CPU at hand ---------------===//
 //
-// Over tiles of fp32 in the first cache (FusedTiles.h), with the functions that the kernels of single operations have.
+// Over numbers in the types that registers have (FusedTiles.h), with the functions that the kernels of single
+// operations have: what is of 16 bits is widened and narrowed in vectors.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,27 +10,22 @@
 
 namespace zc::cpu {
 
-/// y = f(from[0], ...) of n elements.
-using FusedStep = void (*)(const float *const *from, float *y, int64_t n);
-/// A run of n elements of a tensor, that are one after the other (stride 1) or one again and again (0).
-using FusedLoad = void (*)(const void *x, int64_t stride, float *y, int64_t n);
-/// `runs` of these, each of `length` elements one after the other from element starts[i] on.
-using FusedLoadRuns = void (*)(const void *x, const int64_t *starts, int64_t runs, int64_t length, float *y);
-/// Of numbers that the type has.
+/// y = f(from[0], ...) of n elements, each of its register's type.
+using FusedStep = void (*)(const void *const *from, void *y, int64_t n);
+/// n elements to fp32, bools as 0 and 1, and from fp32.
+using FusedLoad = void (*)(const void *x, float *y, int64_t n);
 using FusedStore = void (*)(const float *x, void *y, int64_t n);
 
-/// The loop of an instruction whose register has type `type`; null where the plain function is all there is. It writes
-/// a tile of fp32, or, if `isDirect`, numbers of the type itself.
-FusedStep stepOf(FusedCode code, DType type, bool isDirect = false);
+/// The loop of an instruction on operands of `type`, where not all have one that of its numbers; null where the plain
+/// function is all there is.
+FusedStep stepOf(FusedCode code, DType type);
+FusedStep castOf(DType from, DType to);
 /// One loop for two instructions, of which the second reads the first alone as its operand `place`: from[] has the
-/// first's operands, then the second's others. What arithmetic gives is rounded to `type`, the second's, and the
-/// first's where that is no flag. Null where there is none.
-FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type, bool isDirect);
-/// Rounding alone: of what a plain function gives.
-FusedStep roundingOf(DType type);
+/// first's operands, then the second's others. All numbers have this type. Null where there is none.
+FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type);
 FusedLoad loadOf(DType type);
-FusedLoadRuns loadRunsOf(DType type);
 FusedStore storeOf(DType type);
-void fillWith(float value, float *y, int64_t n);
+/// `runs` runs of a tensor, each of `length` elements of `size` bytes from element starts[i] on, one behind the other.
+void copyRunsOf(const void *x, const int64_t *starts, int64_t runs, int64_t length, int64_t size, void *y);
 
 } // namespace zc::cpu

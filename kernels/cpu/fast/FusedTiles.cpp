@@ -2,8 +2,29 @@
 #include "kernels/cpu/Support.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace zc::cpu {
+
+/// Those that give bools of numbers.
+static bool comparesNumbers(FusedCode code) {
+  return code == FusedCode::equal || code == FusedCode::less || code == FusedCode::lessEqual ||
+         code == FusedCode::isNan;
+}
+
+/// n times an element of `size` bytes.
+static void fillWith(const void *x, int64_t size, void *y, int64_t n) {
+  auto fill = [&](auto element) {
+    std::memcpy(&element, x, sizeof element);
+    std::fill_n(static_cast<decltype(element) *>(y), n, element);
+  };
+  if (size == 4)
+    fill(uint32_t());
+  else if (size == 2)
+    fill(uint16_t());
+  else
+    fill(uint8_t());
+}
 
 FusedTiles::FusedTiles(FusedProgram given, const std::vector<StridedView> &views, const Dims &shape, Results over)
     : program(std::move(given)) {
@@ -26,7 +47,7 @@ void FusedTiles::addInput(const StridedView &view, const Dims &shape) {
              isOneRun = isInOrder && walk.numRuns() == 1;
   same.push_back(places.size());
   places.push_back({});
-  if (type == DType::f32 && !isScalar && isOneRun)
+  if (!isScalar && isOneRun)
     places.back() = {Place::Kind::input, inputs.size()};
   else if (isInOrder && walk.numDims() == 2 && walk.stride(1, 0) == 0 && walk.runLength() <= kTile)
     places.back().period = walk.runLength();
@@ -34,24 +55,24 @@ void FusedTiles::addInput(const StridedView &view, const Dims &shape) {
     places.back().period = walk.runLength();
     places.back().span = walk.runLength() * walk.dim(1);
     changing.push_back(inputs.size());
-  } else if (isInOrder && type == DType::f32 && walk.runLength() > kTile)
+  } else if (isInOrder && walk.runLength() > kTile)
     places.back().row = walk.runLength();
-  inputs.push_back({walk, view.offset, sizeOf(type), loadOf(type), loadRunsOf(type), isScalar, isOneRun});
+  inputs.push_back({walk, view.offset, sizeOf(type), isScalar, isOneRun});
 }
 
 void FusedTiles::addInstruction(const FusedInstruction &instruction) {
   const size_t reg = places.size();
-  const bool isCast = instruction.code == FusedCode::cast && !isResult(reg) &&
-                      (instruction.type == DType::f32 || instruction.type == program.typeOf(instruction.from[0]));
-  same.push_back(isCast ? same[instruction.from[0]] : reg);
+  const DType first = fusedOperands(instruction.code) > 0 ? program.typeOf(instruction.from[0]) : instruction.type;
+  const bool isCast = instruction.code == FusedCode::cast,
+             isSame = isCast && !isResult(reg) && first == instruction.type;
+  same.push_back(isSame ? same[instruction.from[0]] : reg);
   places.push_back({});
   Step step{instruction.code,
-            stepOf(instruction.code, instruction.type),
+            isCast ? castOf(first, instruction.type)
+                   : stepOf(instruction.code, comparesNumbers(instruction.code) ? first : instruction.type),
             fusedPlain(instruction.code),
-            roundingOf(instruction.type),
             {},
-            false,
-            isCast || instruction.code == FusedCode::constant};
+            isSame || instruction.code == FusedCode::constant};
   for (size_t i = 0; i < fusedOperands(instruction.code); ++i)
     step.from.push_back(same[instruction.from[i]]);
   steps.push_back(std::move(step));
@@ -89,10 +110,11 @@ void FusedTiles::pairUp() {
       if (reg < inputs.size() || reads[reg] != 1 || isResult(reg))
         continue;
       Step &first = steps[reg - inputs.size()], &second = steps[j];
-      const DType firsts = program.typeOf(reg), type = program.instructions[j].type;
-      FusedStep pair = first.isNone || (firsts != type && firsts != DType::boolean)
+      const DType type = program.instructions[j].type;
+      FusedStep pair = first.isNone || first.from.empty() || program.typeOf(first.from[0]) != type ||
+                               (program.typeOf(reg) != type && program.typeOf(reg) != DType::boolean)
                            ? nullptr
-                           : pairOf(first.code, second.code, place, type, second.isDirect);
+                           : pairOf(first.code, second.code, place, type);
       if (!pair)
         continue;
       std::vector<size_t> from = first.from;
@@ -106,8 +128,7 @@ void FusedTiles::pairUp() {
     }
 }
 
-/// A result over an input is written last, or by the last instruction. In 16 bits it is written at once where no other
-/// instruction reads it.
+/// A result over an input is written last, or by the last instruction.
 void FusedTiles::addResult(size_t index, const StridedView &view, Results over) {
   const size_t reg = program.results[index];
   const DType type = program.typeOf(reg);
@@ -115,16 +136,10 @@ void FusedTiles::addResult(size_t index, const StridedView &view, Results over) 
   std::optional<Walk<2>> walk;
   if (view.offset != 0 || !view.isContiguous())
     walk.emplace(view.sizes, std::array<Dims, 2>{rowMajorStrides(view.sizes), view.strides});
-  bool isDirect = isFast(type) && !walk && (isLast || !over[index]);
-  if (isDirect && type != DType::f32) {
-    Step &step = steps[reg - inputs.size()];
-    step.isDirect = isDirect = step.vectors && !isRead(reg);
-    if (isDirect)
-      step.vectors = stepOf(step.code, type, true);
-  }
+  const bool isDirect = !walk && (isLast || !over[index]);
   if (isDirect)
     places[reg] = {Place::Kind::result, index};
-  outputs.push_back({reg, storeOf(type), isDirect, sizeOf(type), view.offset, walk});
+  outputs.push_back({reg, isDirect, sizeOf(type), view.offset, walk});
 }
 
 FusedTiles::Uses FusedTiles::findUses() const {
@@ -143,12 +158,6 @@ FusedTiles::Uses FusedTiles::findUses() const {
   return uses;
 }
 
-bool FusedTiles::isRead(size_t reg) const {
-  return std::any_of(program.instructions.begin(), program.instructions.end(), [&](const FusedInstruction &i) {
-    const auto *end = i.from.begin() + fusedOperands(i.code);
-    return std::find(i.from.begin(), end, reg) != end;
-  });
-}
 bool FusedTiles::isResult(size_t reg) const {
   return std::find(program.results.begin(), program.results.end(), reg) != program.results.end();
 }
@@ -194,22 +203,26 @@ void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
   for (size_t reg = 0; reg < places.size(); ++reg) {
     if (!isFilledOnce(reg) || places[reg].span != 0)
       continue;
-    float *tile = tiles[places[reg].index];
+    char *tile = tiles[places[reg].index];
     const char *x = reg < inputs.size() ? as<char>(operands[reg]) + inputs[reg].offset * inputs[reg].size : nullptr;
     if (places[reg].period)
       writeOut(reg, x, tile, n);
     else if (x)
-      inputs[reg].load(x, 0, tile, n);
-    else
-      fillWith(program.instructions[reg - inputs.size()].value, tile, n);
+      fillWith(x, inputs[reg].size, tile, n);
+    else {
+      float value[1] = {program.instructions[reg - inputs.size()].value};
+      char stored[sizeof value];
+      storeOf(program.typeOf(reg))(value, stored, 1);
+      fillWith(stored, sizeOfRegister(reg), tile, n);
+    }
   }
 }
 
 /// A row that repeats, to be read from any of its elements on, n of them.
-void FusedTiles::writeOut(size_t reg, const char *row, float *tile, int64_t n) const {
-  const int64_t period = places[reg].period;
+void FusedTiles::writeOut(size_t reg, const char *row, char *tile, int64_t n) const {
+  const int64_t period = places[reg].period, size = inputs[reg].size;
   for (int64_t at = 0; at < n + period; at += period)
-    inputs[reg].load(row, 1, tile + at, std::min(period, n + period - at));
+    std::memcpy(tile + at * size, row, static_cast<size_t>(std::min(period, n + period - at) * size));
 }
 
 /// Writes out the rows that elements [at, at + n) are the first to read; where these read two, what they read.
@@ -248,39 +261,44 @@ template <typename Fn> static void forPieces(const Walk<2> &walk, int64_t at, in
 constexpr int64_t kShortest = 8; ///< elements of a run, of which a tile has as many as fit
 
 /// What is left of a run, whole ones at once, and the beginning of one.
-void FusedTiles::loadShortRuns(const Input &input, const char *x, float *y, int64_t at, int64_t n) {
+void FusedTiles::loadShortRuns(const Input &input, const char *x, char *y, int64_t at, int64_t n) {
   const int64_t length = input.walk.runLength(), skip = at % length;
   int64_t starts[kTile / kShortest + 2], runs = 0;
   input.walk.forRuns(at / length, (at + n + length - 1) / length,
                      [&](const Walk<2>::Offsets &run) { starts[runs++] = run[1]; });
-  const int64_t first = skip == 0 ? 0 : std::min(length - skip, n), whole = (n - first) / length;
+  const int64_t first = skip == 0 ? 0 : std::min(length - skip, n), whole = (n - first) / length, size = input.size;
   if (first > 0)
-    input.load(x + (starts[0] + skip) * input.size, 1, y, first);
+    std::memcpy(y, x + (starts[0] + skip) * size, static_cast<size_t>(first * size));
   const int64_t begun = first > 0 ? 1 : 0;
-  input.loadRuns(x, starts + begun, whole, length, y + first);
+  copyRunsOf(x, starts + begun, whole, length, size, y + first * size);
   if (const int64_t rest = n - first - whole * length)
-    input.load(x + starts[begun + whole] * input.size, 1, y + n - rest, rest);
+    std::memcpy(y + (n - rest) * size, x + starts[begun + whole] * size, static_cast<size_t>(rest * size));
 }
 
-/// Elements [at, at + n) of an input as fp32.
-void FusedTiles::loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const {
-  if (input.isInOrder)
-    return input.load(x + (input.offset + at) * input.size, 1, y, n);
+/// Elements [at, at + n) of an input.
+void FusedTiles::loadTile(const Input &input, const char *x, char *y, int64_t at, int64_t n) {
+  x += input.offset * input.size;
   if (input.walk.runStride(1) == 1 && input.walk.runLength() >= kShortest)
-    return loadShortRuns(input, x + input.offset * input.size, y, at, n);
+    return loadShortRuns(input, x, y, at, n);
   forPieces(input.walk, at, n, [&](int64_t first, int64_t count) {
-    input.load(x + (input.offset + first) * input.size, input.walk.runStride(1), y, count);
-    y += count;
+    if (input.walk.runStride(1) == 0)
+      fillWith(x + first * input.size, input.size, y, count);
+    else
+      std::memcpy(y, x + first * input.size, static_cast<size_t>(count * input.size));
+    y += count * input.size;
   });
 }
 
 /// Elements [at, at + n) of a result; `y`: as run's.
-void FusedTiles::storeTile(const Output &output, const float *x, char *y, int64_t begin, int64_t at, int64_t n) const {
-  if (!output.walk)
-    return output.store(x, y + (at - begin) * output.size, n);
+void FusedTiles::storeTile(const Output &output, const char *x, char *y, int64_t begin, int64_t at, int64_t n) {
+  const int64_t size = output.size;
+  if (!output.walk) {
+    std::memcpy(y + (at - begin) * size, x, static_cast<size_t>(n * size));
+    return;
+  }
   forPieces(*output.walk, at, n, [&](int64_t first, int64_t count) {
-    output.store(x, y + (output.offset + first) * output.size, count);
-    x += count;
+    std::memcpy(y + (output.offset + first) * size, x, static_cast<size_t>(count * size));
+    x += count * size;
   });
 }
 
@@ -314,28 +332,34 @@ void FusedTiles::askFor(Soon &soon, int64_t parts) const {
   }
 }
 
-void FusedTiles::runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const {
+void FusedTiles::runVectors(size_t index, const void *(&from)[4], void *y, int64_t n, Soon &soon) const {
+  const Step &step = steps[index];
   if (ahead.empty())
     return step.vectors(from, y, n);
-  const int64_t count = loops == 1 ? kTile : kAtOnce, size = step.isDirect ? 2 : 4;
+  const int64_t count = loops == 1 ? kTile : kAtOnce, size = sizeOfRegister(inputs.size() + index);
   for (int64_t done = 0; done < n; done += count) {
     askFor(soon, loops * (kTile / count));
     step.vectors(from, y, std::min(count, n - done));
-    y = reinterpret_cast<float *>(reinterpret_cast<char *>(y) + count * size);
+    y = static_cast<char *>(y) + count * size;
     for (size_t k = 0; k < step.from.size(); ++k)
-      from[k] += count;
+      from[k] = static_cast<const char *>(from[k]) + count * sizeOfRegister(step.from[k]);
   }
 }
 
-void FusedTiles::runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n) {
+/// By elements, in fp32.
+void FusedTiles::runPlain(size_t index, const void *const (&from)[4], void *y, int64_t n) const {
+  const Step &step = steps[index];
+  float operands[3][kTile], result[kTile];
+  for (size_t k = 0; k < step.from.size(); ++k)
+    loadOf(program.typeOf(step.from[k]))(from[k], operands[k], n);
+  const size_t given = step.from.size();
   for (int64_t k = 0; k < n; ++k)
-    y[k] = step.plain(from[0][k], from[1] ? from[1][k] : 0, from[2] ? from[2][k] : 0);
-  from[0] = y;
-  step.rounding(from, y, n);
+    result[k] = step.plain(operands[0][k], given > 1 ? operands[1][k] : 0, given > 2 ? operands[2][k] : 0);
+  storeOf(program.typeOf(inputs.size() + index))(result, y, n);
 }
 
 void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {
-  alignas(64) float tiles[kFusedRegisters + kFusedInputs][kTile];
+  alignas(64) char tiles[kFusedRegisters + kFusedInputs][kTile * sizeof(float)];
   Rows rows;
   rows.fill(-1);
   fillOnce(operands, tiles, std::min(kTile, end - begin));
@@ -348,20 +372,21 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
   const int64_t n = std::min(kTile, end - at), next = std::min(at + kTile, end);
   findRows(operands, tiles, rows, at, n);
   auto isWithinRow = [&](const Place &place) { return place.row != 0 && at % place.row + n <= place.row; };
-  auto placeOf = [&](size_t reg) -> float * {
+  auto placeOf = [&](size_t reg) -> char * {
     const Place &place = places[reg];
+    const int64_t size = sizeOfRegister(reg);
     switch (place.kind) {
     case Place::Kind::input:
-      return as<float>(operands[place.index]) + inputs[reg].offset + at;
+      return as<char>(operands[place.index]) + (inputs[reg].offset + at) * size;
     case Place::Kind::result:
-      return reinterpret_cast<float *>(as<char>(results[place.index]) + (at - begin) * outputs[place.index].size);
+      return as<char>(results[place.index]) + (at - begin) * size;
     case Place::Kind::tile:
       if (isWithinRow(place))
-        return as<float>(operands[reg]) + inputs[reg].offset + inputs[reg].walk.startOf(at / place.row, 1) +
-               at % place.row;
+        return as<char>(operands[reg]) +
+               (inputs[reg].offset + inputs[reg].walk.startOf(at / place.row, 1) + at % place.row) * size;
     }
     const bool isWrittenOut = place.period && (place.span == 0 || rows[reg] >= 0);
-    return tiles[place.index] + (isWrittenOut ? at % place.period : 0);
+    return tiles[place.index] + (isWrittenOut ? at % place.period * size : 0);
   };
   Soon soon{operands, next, std::min(kTile, end - next), 0};
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -371,14 +396,14 @@ void FusedTiles::runTile(void *const *operands, void *const *results, Tiles tile
     const Step &step = steps[i];
     if (step.isNone)
       continue;
-    const float *from[4] = {};
+    const void *from[4] = {};
     for (size_t k = 0; k < step.from.size(); ++k)
       from[k] = placeOf(step.from[k]);
-    float *y = placeOf(inputs.size() + i);
+    void *y = placeOf(inputs.size() + i);
     if (step.vectors)
-      runVectors(step, from, y, n, soon);
+      runVectors(i, from, y, n, soon);
     else
-      runPlain(step, from, y, n);
+      runPlain(i, from, y, n);
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i].isDirect)

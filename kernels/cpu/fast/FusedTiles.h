@@ -1,12 +1,11 @@
 //===- FusedTiles.h - a program of element-wise operations, tile by tile ----------------------===//
 //
 // What the kernel `fused` runs over whole tensors, and other kernels over what they are about to read (Prologue.h):
-// each instruction is a loop of vectors over a tile of fp32 in the first cache, with the functions that the kernels of
-// single operations have; two instructions, of which one alone reads the other, are often one loop. What is fp32 and of
-// the results' shape is read, and written, where it is; what is 16 bits is written there. Inputs that are broadcast, or
-// seen through views, are written out tile by tile, but where a tile lies in one run of them; scalars, constants and
-// short rows that repeat once for each run, or for as long as they do. Results that are seen through views are made in
-// tiles.
+// each instruction is a loop of vectors over a tile in the first cache, of its register's type, with the functions that
+// the kernels of single operations have; two instructions, of which one alone reads the other, are often one loop. What
+// is of the results' shape is read, and written, where it is. Inputs that are broadcast, or seen through views, are
+// written out tile by tile, but where a tile lies in one run of them; scalars, constants and short rows that repeat
+// once for each run, or for as long as they do. Results that are seen through views are made in tiles.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -25,7 +24,7 @@ namespace zc::cpu {
 /// A program and the types of its tensors. Running allocates nothing.
 class FusedTiles {
 public:
-  /// Elements of a tile: two KiB, so that those of some sixteen registers are in the first cache.
+  /// Elements of a tile: two KiB at most, so that those of some sixteen registers are in the first cache.
   static constexpr int64_t kTile = 512;
   /// Of them so many are computed between requests to memory, which takes some at a time; by a single loop, whose own
   /// reads are as many, all.
@@ -47,34 +46,29 @@ public:
 private:
   /// Where a register's elements are while a tile is computed.
   struct Place {
-    /// input: an fp32 tensor of the results' shape; result: a tensor that a step writes, and others read if it is fp32
+    /// input: a tensor of the results' shape; result: one that a step writes, and others read
     enum class Kind { tile, input, result } kind = Kind::tile;
     size_t index = 0;
     int64_t period = 0; ///< of a row that repeats: the tile has it written out from any of its elements on
     int64_t span = 0;   ///< elements over which it does, before the next row; 0: all
-    int64_t row = 0;    ///< of a long run in fp32: a tile that lies within one is read where the run is
+    int64_t row = 0;    ///< of a long run: a tile that lies within one is read where the run is
   };
   struct Input {
     Walk<2> walk;   ///< result, input
     int64_t offset; ///< of its first element
     int64_t size;
-    FusedLoad load;
-    FusedLoadRuns loadRuns;
     bool isScalar;
     bool isInOrder; ///< one run
   };
   struct Step {
     FusedCode code;    ///< end: a pair
-    FusedStep vectors; ///< null: `plain`, then `rounding`
+    FusedStep vectors; ///< null: `plain`, on fp32
     FusedPlain plain;
-    FusedStep rounding;
     std::vector<size_t> from; ///< registers
-    bool isDirect;            ///< writes a result of 16 bits, not a tile
-    bool isNone;              ///< a constant, a cast that changes no element, or part of a later step
+    bool isNone;              ///< a constant, a cast to its own type, or part of a later step
   };
   struct Output {
     size_t reg;
-    FusedStore store;
     bool isDirect; ///< computed where it is
     int64_t size;
     int64_t offset;              ///< of its first element
@@ -89,7 +83,7 @@ private:
     void *const *operands;
     int64_t at, n, asked;
   };
-  using Tiles = float (*)[kTile];
+  using Tiles = char (*)[kTile * sizeof(float)];
   /// Of each register, which of its rows its tile has written out; -1: none, but what is to be read of it.
   using Rows = std::array<int64_t, kFusedRegisters + kFusedInputs>;
 
@@ -103,17 +97,17 @@ private:
   void findAhead(const Dims &shape);
   Uses findUses() const;
   bool isResult(size_t reg) const;
-  bool isRead(size_t reg) const;
   bool isFilledOnce(size_t reg) const;
   void fillOnce(void *const *operands, Tiles tiles, int64_t n) const;
-  void writeOut(size_t reg, const char *row, float *tile, int64_t n) const;
+  void writeOut(size_t reg, const char *row, char *tile, int64_t n) const;
   void findRows(void *const *operands, Tiles tiles, Rows &rows, int64_t at, int64_t n) const;
-  void loadTile(const Input &input, const char *x, float *y, int64_t at, int64_t n) const;
-  static void loadShortRuns(const Input &input, const char *x, float *y, int64_t at, int64_t n);
-  void storeTile(const Output &output, const float *x, char *y, int64_t begin, int64_t at, int64_t n) const;
+  static void loadTile(const Input &input, const char *x, char *y, int64_t at, int64_t n);
+  static void loadShortRuns(const Input &input, const char *x, char *y, int64_t at, int64_t n);
+  static void storeTile(const Output &output, const char *x, char *y, int64_t begin, int64_t at, int64_t n);
   void askFor(Soon &soon, int64_t parts) const;
-  void runVectors(const Step &step, const float *(&from)[4], float *y, int64_t n, Soon &soon) const;
-  static void runPlain(const Step &step, const float *(&from)[4], float *y, int64_t n);
+  int64_t sizeOfRegister(size_t reg) const { return sizeOf(program.typeOf(reg)); }
+  void runVectors(size_t index, const void *(&from)[4], void *y, int64_t n, Soon &soon) const;
+  void runPlain(size_t index, const void *const (&from)[4], void *y, int64_t n) const;
   /// Of elements [begin, end) those of the tile that begins with `at`.
   void runTile(void *const *operands, void *const *results, Tiles tiles, Rows &rows, int64_t begin, int64_t at,
                int64_t end) const;
