@@ -117,8 +117,8 @@ template <typename First, typename T> FusedStep pairAfter(FusedCode second, size
     return blocks<Pair<First, Mul, 0, T>, T, 3>;
   case FusedCode::sub:
     return pairAt<First, Sub, T, T, false>(place);
-  case FusedCode::relu: // which rounds nothing: it is the store that does
-    return blocks<PairOfOne<First, Relu, float>, T, 2>;
+  case FusedCode::relu: // of what is rounded: what becomes -0 by that stays so
+    return blocks<PairOfOne<First, Relu, T>, T, 2, true>;
   default:
     return nullptr;
   }
