@@ -33,7 +33,7 @@ bool isQuicklyMade(Value value, ArrayRef<int64_t> shape, int &operations, int &t
 
 /// Is there element-wise work on tensors of its first result's shape around `op`, which its own could join: on what it
 /// gives, or before its first operand, which sums apart take as a program (those of a group norm's gradient do not:
-/// what is before them is stored either way, and splitting them costs nothing)?
+/// what is before them is stored either way, and splitting for their sake saves nothing)?
 bool hasCompany(Operation *op) {
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   if (llvm::any_of(op->getResult(0).getUsers(), [&](Operation *user) {

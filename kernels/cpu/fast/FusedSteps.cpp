@@ -23,24 +23,15 @@ struct Two {
   V a, b;
 };
 template <typename T> HWY_INLINE Two loadTwo(const T *p) { return {loadVector(p), loadVector(p + lanes())}; }
-HWY_INLINE V upperHalf(hn::Vec<U> bits) { return hn::BitCast(kF, hn::And(bits, hn::Set(U(), 0xffff0000))); }
 template <> HWY_INLINE Two loadTwo(const Bf16 *p) {
   const auto bits = hn::LoadU(U(), reinterpret_cast<const uint32_t *>(p));
-  return {hn::BitCast(kF, hn::ShiftLeft<16>(bits)), upperHalf(bits)};
+  return {hn::BitCast(kF, hn::ShiftLeft<16>(bits)), widenedHalves(bits)};
 }
 
-/// To nearest even as toBf16, in the upper half of each lane, without a look at NaN: those that come of bf16 and of
-/// arithmetic have zeros below, with which a sum does not carry into what makes them NaN.
-HWY_INLINE hn::Vec<U> nearestBf16(V v) {
-  const U u;
-  const auto bits = hn::BitCast(u, v);
-  const auto isOdd = hn::TestBit(bits, hn::Set(u, 0x10000));
-  return hn::Add(bits, hn::IfThenElse(isOdd, hn::Set(u, 0x8000), hn::Set(u, 0x7fff)));
-}
-/// What a step of bf16 or other T gives, as if it had been stored.
+/// What arithmetic makes of numbers of T, as if it had been stored: NaN of bf16, and the CPU's own, have zeros below.
 template <typename T> HWY_INLINE V asStored(V v) {
   if constexpr (std::is_same_v<T, Bf16>)
-    return upperHalf(nearestBf16(v));
+    return widenedHalves(nearestHalves(v));
   else
     return rounded<T>(v);
 }
@@ -53,8 +44,8 @@ template <bool isExact, typename T> HWY_INLINE void storeTwo(Two v, T *p) {
 template <bool isExact> HWY_INLINE void storeTwo(Two v, Bf16 *p) {
   const U u;
   const hn::Repartition<uint16_t, F> halves;
-  const auto even = isExact ? hn::BitCast(u, v.a) : nearestBf16(v.a),
-             odd = isExact ? hn::BitCast(u, v.b) : nearestBf16(v.b);
+  const auto even = isExact ? hn::BitCast(u, v.a) : nearestHalves(v.a),
+             odd = isExact ? hn::BitCast(u, v.b) : nearestHalves(v.b);
   hn::StoreU(hn::OddEven(hn::BitCast(halves, odd), hn::BitCast(halves, hn::ShiftRight<16>(even))), halves,
              reinterpret_cast<uint16_t *>(p));
 }
@@ -302,45 +293,14 @@ FusedStep fusedStep(FusedCode code, DType type) {
   });
 }
 
-//===-- to fp32, and back; and from place to place -------------------------===//
-
-template <typename T> void loadNumbers(const void *from, float *y, int64_t n) {
-  const T *x = static_cast<const T *>(from);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
-}
-void loadBools(const void *from, float *y, int64_t n) {
-  const auto *x = static_cast<const uint8_t *>(from);
-  forVectors(0, n,
-             [&](int64_t i, size_t count) HWY_ATTR { storePart(asNumbers(loadFlags(x + i, count)), y + i, count); });
-}
-FusedLoad fusedLoad(DType type) {
-  if (type == DType::boolean)
-    return loadBools;
-  return withFast(type, [&](auto tag) -> FusedLoad { return loadNumbers<TypeOf<decltype(tag)>>; });
-}
-
-template <typename T> void storeNumbers(const float *x, void *to, int64_t n) {
-  T *y = static_cast<T *>(to);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
-}
-/// NaN is true, which Ne would not say.
-void storeBools(const float *x, void *to, int64_t n) {
-  auto *y = static_cast<uint8_t *>(to);
-  forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR {
-    storePart(hn::Not(hn::Eq(loadPart(x + i, count), hn::Zero(kF))), y + i, count);
-  });
-}
-FusedStore fusedStore(DType type) {
-  if (type == DType::boolean)
-    return storeBools;
-  return withFast(type, [&](auto tag) -> FusedStore { return storeNumbers<TypeOf<decltype(tag)>>; });
-}
+//===-- from type to type, and from place to place -------------------------===//
 
 template <typename From, typename To> void castNumbers(const void *const *from, void *to, int64_t n) {
   const auto *x = static_cast<const From *>(from[0]);
   auto *y = static_cast<To *>(to);
   forVectors(0, n, [&](int64_t i, size_t count) HWY_ATTR { storePart(loadPart(x + i, count), y + i, count); });
 }
+/// NaN is true, which Ne would not say.
 template <typename T> void castToBools(const void *const *from, void *to, int64_t n) {
   const auto *x = static_cast<const T *>(from[0]);
   auto *y = static_cast<uint8_t *>(to);
@@ -401,8 +361,6 @@ namespace zc::cpu {
 HWY_EXPORT(fusedStep);
 HWY_EXPORT(fusedPair);
 HWY_EXPORT(fusedCast);
-HWY_EXPORT(fusedLoad);
-HWY_EXPORT(fusedStore);
 HWY_EXPORT(copyRuns);
 
 FusedStep stepOf(FusedCode code, DType type) { return HWY_DYNAMIC_DISPATCH(fusedStep)(code, type); }
@@ -410,8 +368,6 @@ FusedStep pairOf(FusedCode first, FusedCode second, size_t place, DType type) {
   return HWY_DYNAMIC_DISPATCH(fusedPair)(first, second, place, type);
 }
 FusedStep castOf(DType from, DType to) { return HWY_DYNAMIC_DISPATCH(fusedCast)(from, to); }
-FusedLoad loadOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedLoad)(type); }
-FusedStore storeOf(DType type) { return HWY_DYNAMIC_DISPATCH(fusedStore)(type); }
 void copyRunsOf(const void *x, const int64_t *starts, int64_t runs, int64_t length, int64_t size, void *y) {
   HWY_DYNAMIC_DISPATCH(copyRuns)(x, starts, runs, length, size, y);
 }

@@ -6,12 +6,6 @@
 
 namespace zc::cpu {
 
-/// Those that give bools of numbers.
-static bool comparesNumbers(FusedCode code) {
-  return code == FusedCode::equal || code == FusedCode::less || code == FusedCode::lessEqual ||
-         code == FusedCode::isNan;
-}
-
 /// n times an element of `size` bytes.
 static void fillWith(const void *x, int64_t size, void *y, int64_t n) {
   auto fill = [&](auto element) {
@@ -69,7 +63,7 @@ void FusedTiles::addInstruction(const FusedInstruction &instruction) {
   places.push_back({});
   Step step{instruction.code,
             isCast ? castOf(first, instruction.type)
-                   : stepOf(instruction.code, comparesNumbers(instruction.code) ? first : instruction.type),
+                   : stepOf(instruction.code, instruction.type == DType::boolean ? first : instruction.type),
             fusedPlain(instruction.code),
             {},
             isSame || instruction.code == FusedCode::constant};
@@ -210,9 +204,9 @@ void FusedTiles::fillOnce(void *const *operands, Tiles tiles, int64_t n) const {
     else if (x)
       fillWith(x, inputs[reg].size, tile, n);
     else {
-      float value[1] = {program.instructions[reg - inputs.size()].value};
-      char stored[sizeof value];
-      storeOf(program.typeOf(reg))(value, stored, 1);
+      const void *value = &program.instructions[reg - inputs.size()].value;
+      char stored[sizeof(float)];
+      castOf(DType::f32, program.typeOf(reg))(&value, stored, 1);
       fillWith(stored, sizeOfRegister(reg), tile, n);
     }
   }
@@ -351,11 +345,12 @@ void FusedTiles::runPlain(size_t index, const void *const (&from)[4], void *y, i
   const Step &step = steps[index];
   float operands[3][kTile], result[kTile];
   for (size_t k = 0; k < step.from.size(); ++k)
-    loadOf(program.typeOf(step.from[k]))(from[k], operands[k], n);
+    castOf(program.typeOf(step.from[k]), DType::f32)(&from[k], operands[k], n);
   const size_t given = step.from.size();
   for (int64_t k = 0; k < n; ++k)
     result[k] = step.plain(operands[0][k], given > 1 ? operands[1][k] : 0, given > 2 ? operands[2][k] : 0);
-  storeOf(program.typeOf(inputs.size() + index))(result, y, n);
+  const void *const results = result;
+  castOf(DType::f32, program.typeOf(inputs.size() + index))(&results, y, n);
 }
 
 void FusedTiles::run(void *const *operands, void *const *results, int64_t begin, int64_t end) const {

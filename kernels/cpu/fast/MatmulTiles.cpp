@@ -119,12 +119,10 @@ private:
     parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
       Tiles tiles;
-      Left left{};
-      int64_t chunkOfLeft = -1;
       for (int64_t task = tasks.take(thread); task >= 0; task = tasks.take(thread)) {
         const int64_t i = task / groups * chunk, group = task % groups * by.panels;
-        if (std::exchange(chunkOfLeft, i) != i)
-          left = leftRows(operands, b, i, std::min(rows, i + chunk), thread, held[static_cast<size_t>(thread)]);
+        const Left left =
+            leftRows(operands, b, i, std::min(rows, i + chunk), thread, held[static_cast<size_t>(thread)]);
         addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false, tiles);
       }
       tiles.rounding.rest();

@@ -54,14 +54,23 @@ template <class D> HWY_INLINE hn::Vec<D> loadF16(D f, const F16 *p) {
 }
 HWY_INLINE HWY_MAYBE_UNUSED V loadVector(const F16 *p) { return loadF16(kF, p); }
 
-/// Rounded to nearest even, as toBf16, in the upper half of each lane: NaN stays NaN.
+/// Rounded to nearest even, as toBf16, in the upper half of each lane, without a look at NaN: one with zeros in the
+/// lower half stays NaN, since the sum does not carry into what makes it so.
+HWY_INLINE HWY_MAYBE_UNUSED auto nearestHalves(V v) {
+  const U u;
+  const auto bits = hn::BitCast(u, v);
+  const auto isOdd = hn::TestBit(bits, hn::Set(u, 0x10000));
+  return hn::Add(bits, hn::IfThenElse(isOdd, hn::Set(u, 0x8000), hn::Set(u, 0x7fff)));
+}
+/// The same of all numbers: any NaN stays NaN.
 HWY_INLINE HWY_MAYBE_UNUSED auto roundedHalves(V v) {
   const U u;
-  auto bits = hn::BitCast(u, v);
-  const auto isOdd = hn::TestBit(bits, hn::Set(u, 0x10000));
-  auto rounded = hn::Add(bits, hn::IfThenElse(isOdd, hn::Set(u, 0x8000), hn::Set(u, 0x7fff)));
-  auto quiet = hn::Or(bits, hn::Set(u, 0x400000));
-  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, rounded);
+  auto quiet = hn::Or(hn::BitCast(u, v), hn::Set(u, 0x400000));
+  return hn::IfThenElse(hn::RebindMask(u, hn::IsNaN(v)), quiet, nearestHalves(v));
+}
+/// What the upper half of each lane is in bf16.
+HWY_INLINE HWY_MAYBE_UNUSED V widenedHalves(hn::Vec<U> bits) {
+  return hn::BitCast(kF, hn::And(bits, hn::Set(U(), 0xffff0000)));
 }
 /// The upper half of each lane.
 HWY_INLINE HWY_MAYBE_UNUSED auto upperHalves(hn::Vec<U> v) {
@@ -88,7 +97,7 @@ HWY_INLINE HWY_MAYBE_UNUSED auto halvesOf(V v) {
 /// What a store to T and a load leave of v.
 template <typename T> HWY_INLINE V rounded(V v) {
   if constexpr (std::is_same_v<T, Bf16>)
-    return hn::BitCast(kF, hn::And(roundedHalves(v), hn::Set(U(), 0xffff0000)));
+    return widenedHalves(roundedHalves(v));
   else if constexpr (std::is_same_v<T, F16>)
     return widenF16(kF, f16Of(v));
   else
