@@ -166,9 +166,14 @@ bool fits(Rule &rule, const char *site) {
   return !rule.n || rule.passages == *rule.n || (rule.onwards && rule.passages > *rule.n);
 }
 
-/// To the process. Threads of ranks leave it to the main thread, which may be long in coming beside other work: what is
-/// told in a step is not to be heard in a later one.
+/// What is told in a step is not to be heard in a later one. So this thread hears it itself: of the process's, another
+/// may, which is long in coming beside other work. What threads of ranks block they leave to the main thread.
 void sendSignal(int number) {
+  sigset_t blocked;
+  if (::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) != 0 || ::sigismember(&blocked, number) != 1) {
+    ::raise(number);
+    return;
+  }
   ::kill(::getpid(), number);
   sigset_t waiting; // of those that this thread blocks
   for (int tries = 0; tries < 10000; ++tries) {

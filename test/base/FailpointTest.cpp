@@ -1,5 +1,6 @@
 #include "base/Failpoint.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -76,6 +77,20 @@ TEST_F(Failpoints, EndTheProcess) {
   EXPECT_EXIT(pass("step.begin:SIGKILL"), ::testing::KilledBySignal(SIGKILL), "");
   EXPECT_EXIT(pass("step.begin:crash"), ::testing::KilledBySignal(SIGKILL), "");
   EXPECT_EXIT(pass("step.begin:exit=3"), ::testing::ExitedWithCode(3), "");
+}
+
+/// Of the process's signals any thread that does not block them may hear, and has begun another step by then.
+TEST_F(Failpoints, SignalsAreHeardByTheThreadThatPasses) {
+  static std::atomic<pthread_t> heard;
+  struct sigaction action = {}, before;
+  action.sa_handler = [](int) { heard = ::pthread_self(); };
+  ASSERT_EQ(::sigaction(SIGTERM, &action, &before), 0);
+  set("step.begin:SIGTERM");
+  std::thread([] {
+    failpoint("step.begin");
+    EXPECT_TRUE(::pthread_equal(heard, ::pthread_self()));
+  }).join();
+  ::sigaction(SIGTERM, &before, nullptr);
 }
 
 TEST_F(Failpoints, BadRulesAreUsageErrorsAndChangeNothing) {
