@@ -44,9 +44,13 @@ struct KernelSpec {
   /// Inputs that are given at the very bytes of an output: (input, output), by their places among the operands.
   std::vector<std::pair<size_t, size_t>> inPlace = {};
   int64_t workspace = 0; ///< bytes that runs are given at operands[operands.size()], 64-byte aligned
-  int threads = 1;       ///< OpenMP threads the kernel may use
-  int rank = 0;          ///< data-parallel rank
-  int modelRank = 0;     ///< among those that share its samples
+  /// Bytes one behind it, which the next micro-step has as this one left them, for what the kernel makes of an input
+  /// that stays the same (Workspace.h).
+  int64_t kept = 0;
+  size_t keptInput = 0; ///< that one
+  int threads = 1;      ///< OpenMP threads the kernel may use
+  int rank = 0;         ///< data-parallel rank
+  int modelRank = 0;    ///< among those that share its samples
   uint64_t seed = 0;
   bool tf32 = false; ///< products of f32 may be of factors rounded to TF32, where tensor cores do that
   const ProductTable *products = nullptr; ///< read while the kernel is prepared; null: none
@@ -73,7 +77,8 @@ class Kernel {
 public:
   virtual ~Kernel() = default;
   /// `operands[i]` points at operand i's elements, and one past the last operand at the workspace, if there is one:
-  /// what it holds before and after means nothing. Errors: label or index out of range (bad input).
+  /// what it holds before and after means nothing. One further on is what is kept from micro-step to micro-step, where
+  /// the spec has such bytes; in a step's first they hold nothing yet. Errors: label or index out of range (bad input).
   virtual Status run(void *const *operands, const StepContext &context) = 0;
   /// What the user should know of how it was prepared, as in "uses fewer threads than it was given: ..."; mostly empty.
   virtual std::string note() const { return {}; }

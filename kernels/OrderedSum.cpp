@@ -87,6 +87,11 @@ const Entry *find(DType input, DType output) {
 bool isSummable(DType input, DType output) { return find(input, output) != nullptr; }
 
 void orderedSum(const OrderedSum &sum) {
+  if (!orderedSumByVectors(sum))
+    plainOrderedSum(sum);
+}
+
+void plainOrderedSum(const OrderedSum &sum) {
   if (const Entry *entry = find(sum.inputType, sum.outputType))
     entry->run(sum);
 }

@@ -28,5 +28,9 @@ bool isSummable(DType input, DType output);
 /// wherever the buffer is. In fp32 for f32, bf16 and f16, without fused multiply-add; in f64 for f64; modulo 2^64 for
 /// i64, without scale. `output` may be a part of one input if it is the part summed. Types are summable.
 void orderedSum(const OrderedSum &sum);
+/// The same, element by element, whatever the CPU.
+void plainOrderedSum(const OrderedSum &sum);
+/// The same with the CPU's vectors; false, and does nothing, where it has none, and for other types.
+bool orderedSumByVectors(const OrderedSum &sum);
 
 } // namespace zc

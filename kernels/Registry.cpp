@@ -69,6 +69,12 @@ Status checkSpec(const KernelSpec &spec, Target target, const KernelTraits &trai
                      "plan gives kernel '" + spec.name + "' a workspace of " + std::to_string(spec.workspace) +
                          " bytes, it needs " + std::to_string(needed),
                      {}, "compile the model again with this version");
+  if (const KeptInput known = keptInput(spec, Target::cpu);
+      spec.kept > 0 && (known.bytes == 0 || known.input != spec.keptInput || spec.kept < known.bytes))
+    return makeError(Code::corrupt, 716,
+                     "plan has kernel '" + spec.name + "' keep " + std::to_string(spec.kept) + " bytes of input " +
+                         std::to_string(spec.keptInput) + ", of which it keeps no such thing",
+                     {}, "compile the model again with this version");
   for (auto [input, output] : spec.inPlace)
     if (!traits.mayOverwrite(spec, input, output))
       return makeError(Code::corrupt, 709,

@@ -34,6 +34,9 @@ public:
   KernelTraits &withAnyOutput() { return anyOutput = true, *this; }
   /// Reads and writes through views (Views.h).
   KernelTraits &throughViews() { return views = true, *this; }
+  /// Where input `input` stays the same through the micro-steps of a step, rearranges it in the first into what it
+  /// keeps, bytes as `formula` says, and reads that in the others.
+  KernelTraits &keeping(size_t input, WorkspaceFormula formula) { return kept = {input, formula}, *this; }
   /// A program may compute the first of its `inputs` (Prologue.h).
   KernelTraits &behindProgram(size_t inputs) { return described = inputs, *this; }
 
@@ -44,6 +47,11 @@ public:
   size_t describedInputs() const { return described; }
   /// Null: it works in its operands alone.
   WorkspaceFormula workspace() const { return formula; }
+  struct Kept {
+    size_t input = 0;
+    WorkspaceFormula formula = nullptr; ///< null: it keeps nothing
+  };
+  const Kept &keeps() const { return kept; }
 
   /// May the output at `output` be the bytes of the input at `input` (places among the operands)?
   bool mayOverwrite(const KernelSpec &spec, size_t input, size_t output) const;
@@ -53,6 +61,7 @@ private:
   bool anyOutput = false, views = false;
   size_t described = 0;
   WorkspaceFormula formula = nullptr;
+  Kept kept;
 };
 
 /// Element i of the result needs element i of each input of its type alone.

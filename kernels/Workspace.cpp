@@ -10,11 +10,20 @@ WorkspaceFormula workspaceFormula(std::string_view kernel, Target target) {
   return target == Target::cuda ? cuda::workspaceOf(kernel) : traitsOf(kernel).workspace();
 }
 
+static bool areCountable(const KernelSpec &spec) {
+  return !spec.operands.empty() && std::all_of(spec.operands.begin(), spec.operands.end(), isCountable);
+}
+
 int64_t workspaceBytes(const KernelSpec &spec, Target target) {
   const WorkspaceFormula formula = workspaceFormula(spec.name, target);
-  if (!formula || spec.operands.empty() || !std::all_of(spec.operands.begin(), spec.operands.end(), isCountable))
-    return 0;
-  return formula(spec);
+  return formula && areCountable(spec) ? formula(spec) : 0;
+}
+
+KeptInput keptInput(const KernelSpec &spec, Target target) {
+  const KernelTraits::Kept &kept = traitsOf(spec.name).keeps();
+  if (target != Target::cpu || !kept.formula || !areCountable(spec))
+    return {};
+  return {kept.input, kept.formula(spec)};
 }
 
 bool mayHaveWorkspace(std::string_view kernel) {

@@ -18,6 +18,14 @@ namespace zc {
 /// that no kernel takes.
 int64_t workspaceBytes(const KernelSpec &spec, Target target);
 
+/// What a kernel makes of an input and can keep: a CPU's of a product's factor of 16 bits, in the order in which it
+/// multiplies it, and of a convolution's weight in a library's layout.
+struct KeptInput {
+  size_t input = 0;
+  int64_t bytes = 0; ///< 0: nothing
+};
+KeptInput keptInput(const KernelSpec &spec, Target target);
+
 /// Where it is recorded for a kernel of that name; null: there is none. A CPU's is with the plain kernel
 /// (kernels/cpu/reference), a GPU's in the table of Implementations.h.
 WorkspaceFormula workspaceFormula(std::string_view kernel, Target target);

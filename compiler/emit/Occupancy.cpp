@@ -19,12 +19,15 @@ int Occupancy::peak() const {
 
 static std::vector<Extent> extentsOf(const planpb::Plan &plan, const planpb::Section &section) {
   std::vector<Extent> extents(static_cast<size_t>(plan.slices_size()));
-  for (int i = 0; i < section.steps_size(); ++i)
+  for (int i = 0; i < section.steps_size(); ++i) {
+    if (section.steps(i).has_kept())
+      extents[section.steps(i).kept().place().slice()] = {0, section.steps_size() - 1};
     forOperands(section.steps(i), [&](const planpb::Operand &operand) {
       Extent &extent = extents[operand.slice()];
       extent.first = extent.first < 0 ? i : extent.first;
       extent.last = i;
     });
+  }
   return extents;
 }
 

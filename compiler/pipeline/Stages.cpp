@@ -23,7 +23,7 @@ static void build(PassManager &manager, Phase phase, const Strategy &strategy) {
   if (phase == Phase::schedule)
     buildSchedulePipeline(manager, strategy.schedule);
   if (phase == Phase::plan)
-    buildPlanPipeline(manager);
+    buildPlanPipeline(manager, strategy.schedule);
 }
 
 static Status finishGrad(ModuleOp module, const StageContext &context) {

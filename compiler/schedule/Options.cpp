@@ -25,6 +25,10 @@ void zc::listOptions(ScheduleOptions &o, OptionList &list) {
   list.add("overlap-tensor-parallel", o.overlapTensorParallel,
            "with --tensor-parallel, halves: where it pays, half of a product is summed over the ranks while the other "
            "is multiplied (off)");
+  list.add(
+      "keep-packed", o.keepPacked,
+      "with --grad-accumulation, on: what products and convolutions rearrange of weights stays so for a step, in what "
+      "--device-mem leaves (on)");
   list.chosen();
   list.add("overlap", o.overlap, "memory for work beside work");
 }

@@ -23,6 +23,13 @@ enum class TensorParallelOverlap {
 };
 constexpr std::array<const char *, 2> namesOf(TensorParallelOverlap) { return {"off", "halves"}; }
 
+/// Do kernels keep what they make of weights from micro-step to micro-step?
+enum class KeepPacked {
+  off,
+  on, ///< as far as the device has room
+};
+constexpr std::array<const char *, 2> namesOf(KeepPacked) { return {"off", "on"}; }
+
 struct ScheduleOptions {
   int64_t prefetch = -1; ///< bytes gathered ahead; -1: auto
   MachineChoice machine; ///< not given: default rates
@@ -30,6 +37,7 @@ struct ScheduleOptions {
   Budgets budgets;
   Overlap overlap = Overlap::slower;
   TensorParallelOverlap overlapTensorParallel = TensorParallelOverlap::off;
+  KeepPacked keepPacked = KeepPacked::on;
 };
 
 void listOptions(ScheduleOptions &options, OptionList &list);

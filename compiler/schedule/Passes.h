@@ -12,7 +12,7 @@ namespace zc {
 /// What --compile-to schedule shows: the zero level, ordered and placed.
 void buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptions &options);
 /// From there to the plan dialect.
-void buildPlanPipeline(mlir::OpPassManager &manager);
+void buildPlanPipeline(mlir::OpPassManager &manager, const ScheduleOptions &options);
 void registerSchedulePipelines();
 
 // The passes that are told something; Passes.td describes them.
@@ -21,6 +21,7 @@ std::unique_ptr<mlir::Pass> createJoinUpdate(const ScheduleOptions &options = {}
 std::unique_ptr<mlir::Pass> createPrefetch(const ScheduleOptions &options = {});
 std::unique_ptr<mlir::Pass> createOrder(const ScheduleOptions &options = {});
 std::unique_ptr<mlir::Pass> createPlanMemory(const ScheduleOptions &options = {});
+std::unique_ptr<mlir::Pass> createKeepPacked(const ScheduleOptions &options = {});
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

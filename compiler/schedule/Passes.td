@@ -89,10 +89,23 @@ def PlanMemory : Pass<"plan-memory", "::mlir::ModuleOp"> {
   let dependentDialects = ["::zc::plan::PlanDialect"];
 }
 
+def KeepPacked : Pass<"keep-packed", "::mlir::ModuleOp"> {
+  let summary = "what kernels make of weights stays from micro-step to micro-step";
+  let description = [{
+    In: output of plan-memory. Out: with accumulation, in rolled plans for CPUs, operations whose kernel rearranges a factor before it
+    multiplies by it have bytes for that (`plan.kept`), where the factor is a parameter that the device has all of through the
+    micro-steps: it is rearranged in a step's first alone. Equal operations of one parameter, as recomputation makes them, share these bytes.
+    In the program's order, as many as `device-mem` leaves room for. Bits do not change.
+  }];
+  let constructor = "::zc::createKeepPacked()";
+  let statistics = [Statistic<"numKept", "kept", "operations that keep something">];
+  let dependentDialects = ["::zc::plan::PlanDialect"];
+}
+
 def LowerToPlan : Pass<"lower-to-plan", "::mlir::ModuleOp"> {
   let summary = "operations become steps with operands in slices and waits between queues";
   let description = [{
-    In: output of plan-memory. Out: the plan dialect only. Waits come from the hazard tracker that also verifies
+    In: output of plan-memory or keep-packed. Out: the plan dialect only. Waits come from the hazard tracker that also verifies
     plans (runtime/plan/Hazards.h): a step waits for what it conflicts with on other queues, no more. `plan.share`s divide a rank's
     threads among the queues by what then runs beside what (ThreadShares.h).
   }];

@@ -20,7 +20,9 @@ void zc::buildSchedulePipeline(mlir::OpPassManager &manager, const ScheduleOptio
   manager.addPass(createPlanMemory(options));
 }
 
-void zc::buildPlanPipeline(mlir::OpPassManager &manager) {
+void zc::buildPlanPipeline(mlir::OpPassManager &manager, const ScheduleOptions &options) {
+  // What the plan leaves of the device, once it is known that it fits: nothing that is tried out needs to know.
+  manager.addPass(createKeepPacked(options));
   // After memory: two steps that share bytes for whatever reason must be ordered.
   manager.addPass(createLowerToPlan());
   manager.addPass(createVerifyPlanLevel());
@@ -29,5 +31,5 @@ void zc::buildPlanPipeline(mlir::OpPassManager &manager) {
 void zc::registerSchedulePipelines() {
   registerZcSchedulePasses();
   registerStage("zero-schedule-pipeline", "zero level: queues, order, memory", buildSchedulePipeline);
-  mlir::PassPipelineRegistration<>("zero-plan-pipeline", "zero level, placed, to plan", buildPlanPipeline);
+  registerStage("zero-plan-pipeline", "zero level, placed, to plan", buildPlanPipeline);
 }

@@ -98,7 +98,9 @@ plan::StepOp StepBuilder::create(Operation *op, StringRef kernel, int64_t inputs
       op->getLoc(), builder.getStringAttr(kernel), queue, builder.getI64IntegerAttr(inputs),
       builder.getArrayAttr(operands), builder.getDictionaryAttr(attributes), builder.getArrayAttr({}), FloatAttr(),
       FloatAttr(), IntegerAttr(), publishing.contains(op) ? builder.getUnitAttr() : UnitAttr(),
-      dyn_cast_or_null<plan::OperandAttr>(op->getDiscardableAttr(placement::kWorkspace)), ArrayAttr());
+      dyn_cast_or_null<plan::OperandAttr>(op->getDiscardableAttr(placement::kWorkspace)),
+      dyn_cast_or_null<plan::OperandAttr>(op->getDiscardableAttr(placement::kKept)),
+      dyn_cast_or_null<IntegerAttr>(op->getDiscardableAttr(placement::kKeptInput)), ArrayAttr());
 }
 
 plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {
@@ -106,22 +108,13 @@ plan::OperandAttr StepBuilder::placeOf(const zero::StepOperand &operand) {
   if (!operand.value)
     return plan::OperandAttr::get(builder.getContext(), access, sliceOf(operand.state), 0, ArrayRef<int64_t>(),
                                   operand.type);
-  plan::OperandAttr place = placeOf(operand.value);
+  plan::OperandAttr place = placement::placeOf(operand.value);
   RankedTensorType type = operand.type ? operand.type : place.getType();
   SmallVector<int64_t> strides(place.getStrides());
   zero::addStrides(strides, operand.strides);
   return plan::OperandAttr::get(builder.getContext(), access, place.getSlice(),
                                 place.getOffset() + operand.offset * graph::bytesOfElement(type.getElementType()),
                                 ArrayRef<int64_t>(strides), type);
-}
-
-plan::OperandAttr StepBuilder::placeOf(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto places = argument.getOwner()->getParentOp()->getAttrOfType<ArrayAttr>(placement::kInputs);
-    return cast<plan::OperandAttr>(places[argument.getArgNumber()]);
-  }
-  auto places = cast<ArrayAttr>(value.getDefiningOp()->getDiscardableAttr(placement::kResults));
-  return cast<plan::OperandAttr>(places[cast<OpResult>(value).getResultNumber()]);
 }
 
 FlatSymbolRefAttr StepBuilder::sliceOf(const zero::State &state) {

@@ -24,7 +24,6 @@ private:
                       llvm::ArrayRef<mlir::Attribute> operands, llvm::ArrayRef<mlir::NamedAttribute> attributes);
   /// Where plan-memory put it.
   plan::OperandAttr placeOf(const zero::StepOperand &operand);
-  plan::OperandAttr placeOf(mlir::Value value);
   mlir::FlatSymbolRefAttr sliceOf(const zero::State &state);
 
   mlir::OpBuilder builder;

@@ -1,5 +1,4 @@
 #include "dialects/graph/KernelSpec.h"
-#include "kernels/Workspace.h"
 
 using namespace mlir;
 
@@ -57,6 +56,14 @@ int64_t defaultWorkspaceBytes(Operation *op, zc::Target target) {
     return 0;
   FailureOr<zc::KernelSpec> spec = toKernelSpec(op);
   return failed(spec) ? 0 : zc::workspaceBytes(*spec, target);
+}
+
+zc::KeptInput keptInput(Operation *op, zc::Target target) {
+  StringRef name = cast<KernelOp>(op).getKernelName();
+  if (isView(op) || !zc::traitsOf({name.data(), name.size()}).keeps().formula)
+    return {};
+  FailureOr<zc::KernelSpec> spec = toKernelSpec(op);
+  return failed(spec) ? zc::KeptInput() : zc::keptInput(*spec, target);
 }
 
 } // namespace zc::graph

@@ -4,7 +4,7 @@
 #include "dialects/graph/ElementType.h"
 #include "dialects/graph/Graph.h"
 #include "dialects/graph/KernelAttributes.h"
-#include "kernels/Kernel.h"
+#include "kernels/Workspace.h"
 
 namespace zc::graph {
 
@@ -18,5 +18,9 @@ mlir::FailureOr<zc::Attribute> toKernelAttribute(mlir::Attribute attribute);
 /// Name, operand types (inputs, then results) and attributes of an op that has a kernel; the caller adds threads, rank,
 /// world size and seed. Fails after an error on the op.
 mlir::FailureOr<zc::KernelSpec> toKernelSpec(mlir::Operation *op);
+
+/// What the op's kernel can keep of an operand (kernels/Workspace.h); of no bytes for kernels that are not of this
+/// project.
+zc::KeptInput keptInput(mlir::Operation *op, zc::Target target);
 
 } // namespace zc::graph

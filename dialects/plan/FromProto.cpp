@@ -349,7 +349,8 @@ private:
         waitsOf(context, step), unlessZero(step.seconds()), unlessZero(step.flops()),
         step.bytes() == 0 ? IntegerAttr() : builder.getI64IntegerAttr(static_cast<int64_t>(step.bytes())),
         flag(step.publishes()), step.has_workspace() ? operandOf(step.workspace()) : OperandAttr(),
-        axesOf(step.axes()));
+        step.has_kept() ? operandOf(step.kept().place()) : OperandAttr(),
+        step.has_kept() ? builder.getI64IntegerAttr(step.kept().input()) : IntegerAttr(), axesOf(step.axes()));
   }
 
   FloatAttr unlessZero(double number) { return number == 0 ? FloatAttr() : builder.getF64FloatAttr(number); }

@@ -215,7 +215,8 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let description = [{
     The first `inputs` operands are the kernel's inputs (`step_c1`). Attributes are the kernel's. `seconds` is how long the
     cost model takes it to last, `flops` what it computes, `bytes` what it reads and writes. `publishes`: of a delayed update,
-    as in plan.proto. `workspace`: bytes that the kernel works in besides its operands. `axes`: names of those that a
+    as in plan.proto. `workspace`: bytes that the kernel works in besides its operands. `kept`: bytes in
+    which it has what it makes of input `kept_input` from one micro-step to the next. `axes`: names of those that a
     collective runs along; none: all.
 
     ```mlir
@@ -229,7 +230,8 @@ def Plan_StepOp : Plan_Op<"step", [HasParent<"SectionOp">]> {
   let arguments = (ins StrAttr:$kernel, Plan_QueueAttr:$queue, I64Attr:$inputs, Plan_OperandArray:$operands,
       DictionaryAttr:$attrs, Plan_WaitArray:$waits, OptionalAttr<F64Attr>:$seconds, OptionalAttr<F64Attr>:$flops,
       OptionalAttr<I64Attr>:$bytes, UnitAttr:$publishes,
-      OptionalAttr<Plan_OperandAttr>:$workspace, OptionalAttr<StrArrayAttr>:$axes);
+      OptionalAttr<Plan_OperandAttr>:$workspace, OptionalAttr<Plan_OperandAttr>:$kept, OptionalAttr<I64Attr>:$kept_input,
+      OptionalAttr<StrArrayAttr>:$axes);
   let assemblyFormat = [{
     $kernel `queue` `=` `` $queue `inputs` `=` $inputs `operands` `=` $operands `attributes` `=` $attrs `waits` `=` $waits attr-dict
   }];

@@ -404,6 +404,11 @@ private:
     if (OperandAttr workspace = step.getWorkspaceAttr())
       if (failed(writeOperand(step, workspace, *message.mutable_workspace())))
         return failure();
+    if (OperandAttr kept = step.getKeptAttr()) {
+      message.mutable_kept()->set_input(static_cast<uint32_t>(step.getKeptInput().value_or(0)));
+      if (failed(writeOperand(step, kept, *message.mutable_kept()->mutable_place())))
+        return failure();
+    }
     for (NamedAttribute attribute : step.getAttrs())
       if (failed(writeAttribute(step, attribute, *message.add_attributes())))
         return failure();

@@ -34,6 +34,14 @@ int64_t convScratch(const ConvShape &s, bool isBf16, int64_t paddedIn, int64_t p
   return Workspace::sum(int64_t(256) << 10, columns, sums, Workspace::times(tile, tilesFor(tile, 16)));
 }
 
+int64_t padded(int64_t channels) { return (channels + 15) / 16 * 16; }
+int64_t paddedWeights(const ConvShape &s) {
+  bool isDepthwise = s.inPerGroup() == 1 && s.groups > 1;
+  int64_t filters = isDepthwise ? Workspace::times(padded(s.groups), s.outPerGroup())
+                                : Workspace::times(s.groups, padded(s.inPerGroup()), padded(s.outPerGroup()));
+  return Workspace::times(filters, s.windows.taps);
+}
+
 bool isBeyondImage(const Windows &w) {
   for (size_t i = 0; i < w.in.size(); ++i)
     if (w.in[i] < w.kernel[i])
@@ -76,16 +84,18 @@ int64_t ConvColumns::bytes(const ConvShape &s) const {
                         Workspace::bytesOf<float>(floats * tiles()), Workspace::bytesOf<int64_t>(offsets * tiles()));
 }
 
+int64_t convKept(const ConvShape &s) {
+  if (!isFast(s.dtype) || s.isEmpty())
+    return 0;
+  const DType type = s.dtype == DType::bf16 ? DType::bf16 : DType::f32;
+  return Workspace::bytesOf(paddedWeights(s), static_cast<size_t>(sizeOf(type)));
+}
+
 int64_t convAllowance(const ConvShape &s, bool isWeightGrad) {
   const int64_t ofColumns = isWeightGrad && ConvColumns::serves(s, false) ? ConvColumns(s).bytes(s) : 0;
   if (isWeightGrad && ConvColumns::serves(s, true)) // on each CPU
     return ofColumns;
-  auto padded = [](int64_t channels) { return (channels + 15) / 16 * 16; };
-  int64_t in = padded(s.inChannels), out = padded(s.outChannels);
-  bool isDepthwise = s.inPerGroup() == 1 && s.groups > 1;
-  int64_t filters = isDepthwise ? Workspace::times(padded(s.groups), s.outPerGroup())
-                                : Workspace::times(s.groups, padded(s.inPerGroup()), padded(s.outPerGroup()));
-  int64_t weights = Workspace::times(filters, s.windows.taps);
+  int64_t in = padded(s.inChannels), out = padded(s.outChannels), weights = paddedWeights(s);
   int64_t input = Workspace::times(s.batch, in, s.windows.inPlane);
   int64_t output = Workspace::times(s.batch, out, s.windows.outPlane);
   auto computedIn = [&](DType type) {

@@ -57,6 +57,13 @@ struct Bf16Blocks {
   explicit Bf16Blocks(const MatmulShape &s);
   /// Units, of two terms, of a block of the right factor.
   int64_t right() const { return columns * terms / 2; }
+  /// Of all blocks, one behind the other: `begin` those of the block from that column and term on.
+  static int64_t unitsOf(const MatmulShape &s) {
+    return Workspace::times(roundUp(s.n, kColumnStep), roundUp(s.k, kTermStep) / 2);
+  }
+  static int64_t begin(const MatmulShape &s, int64_t column, int64_t columns, int64_t term) {
+    return column * (roundUp(s.k, kTermStep) / 2) + roundUp(columns, kColumnStep) * (term / 2);
+  }
   /// From `count` rows of the left factor to the next, in units: no multiple of a page, or a cache had all in one set.
   int64_t leftStride(int64_t count) const { return (terms + 4) / 2 * count; }
   /// Of a thread: as much as of the most terms, but no more than four times as many.
@@ -155,6 +162,8 @@ template <typename Pieces> int64_t tileBytes(const Pieces &pieces) {
 /// The three tensors with channels in blocks of up to 16, and what oneDNN works in. f16 is computed in fp32, bf16 on
 /// some CPUs.
 int64_t convAllowance(const ConvShape &s, bool isWeightGrad);
+/// The weight in such blocks, in the type that most CPUs compute it in.
+int64_t convKept(const ConvShape &s);
 
 /// The gradient of a weight as one product (fast/ConvColumns.cpp): of [channels, places] by [places, columns], in
 /// blocks of columns.

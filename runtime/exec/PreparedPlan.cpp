@@ -213,6 +213,10 @@ void PreparedPlan::resolveOperands(const planpb::Step &step, const KernelSpec &s
     pool.push_back(workspaces[step.queue()]);
   else if (step.has_workspace())
     resolve(step.workspace());
+  else if (step.has_kept())
+    pool.push_back(nullptr);
+  if (step.has_kept())
+    resolve(step.kept().place());
 }
 
 Status PreparedPlan::prepareKernel(const planpb::Step &step, const KernelSpec &spec, const RankParts &parts,
@@ -244,7 +248,7 @@ Status PreparedPlan::prepareSection(uint32_t section, const RankParts &parts) {
   const planpb::Section &source = sectionOf(plan, section);
   size_t numOperands = 0, numWaits = 0;
   for (const planpb::Step &step : source.steps()) {
-    numOperands += static_cast<size_t>(step.operands_size()) + 1;
+    numOperands += static_cast<size_t>(step.operands_size()) + 2; // a workspace, and what is kept
     numWaits += static_cast<size_t>(step.waits_size());
   }
   // Reserved whole, so that pointers into them stay.

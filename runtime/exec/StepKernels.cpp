@@ -52,6 +52,10 @@ KernelSpec kernelSpecOf(const planpb::Plan &plan, const planpb::Step &step) {
     spec.attributes[plan.strings(static_cast<int>(attribute.name()))] = valueOf(attribute);
   if (step.has_workspace())
     spec.workspace = typeOf(plan.types(static_cast<int>(step.workspace().type()))).numBytes();
+  if (step.has_kept()) {
+    spec.kept = typeOf(plan.types(static_cast<int>(step.kept().place().type()))).numBytes();
+    spec.keptInput = step.kept().input();
+  }
   return spec;
 }
 

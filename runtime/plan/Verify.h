@@ -81,6 +81,10 @@
 //   view_c4      views of a written operand have all its elements, each in one of them
 //   workspace_c1 a step's workspace is written bytes (U8) of a transient slice on a tier that its queue reaches
 //   workspace_c2 its slice shares no byte with the slice of an operand of the step
+//   kept_c1      what a step keeps is bytes (U8), READ_WRITE, of a transient slice on a tier that its queue reaches
+//                and of none of its operands, nor its workspace's; in micro alone, where that runs more than once a
+//                step
+//   kept_c2      it is of an input in a persistent slice, of which micro writes no byte
 //   wait_c1      section, queue and ordinal name a step; distance at most 2^20
 //   wait_c2      points backward: an earlier step of this execution or an earlier execution
 //   tier_c1      a step's operands are on tiers that its queue reaches

@@ -59,9 +59,11 @@ public:
       ZC_RETURN_IF_ERROR(verifyAliases(step));
       if (step.has_workspace())
         ZC_RETURN_IF_ERROR(verifyWorkspace(step));
+      if (step.has_kept())
+        ZC_RETURN_IF_ERROR(verifyKept(step));
       ++queueCounts[static_cast<size_t>(step.queue())];
     }
-    return {};
+    return section == 0 ? verifyUnchanged() : Status();
   }
 
 private:
@@ -87,7 +89,11 @@ private:
   Status verifyOperand(const planpb::Operand &operand, int position, bool isInput);
   Status verifyViews(const planpb::Step &step);
   Status verifyAliases(const planpb::Step &step);
+  const planpb::Slice *sharing(const planpb::Step &step, const planpb::Slice &slice) const;
+  bool isScratch(const planpb::Step &step, const planpb::Operand &operand) const;
   Status verifyWorkspace(const planpb::Step &step);
+  Status verifyKept(const planpb::Step &step);
+  Status verifyUnchanged();
   Status verifyWaits(const planpb::Step &step);
   Status verifyTiers(const planpb::Step &step);
   Status verifyTierCopy(const planpb::Step &step);
@@ -303,23 +309,93 @@ Status StepVerifier::verifyAliases(const planpb::Step &step) {
                   std::to_string(found.alias->other) + " on rank " + std::to_string(found.alias->rank));
 }
 
+bool shareBytes(const planpb::Slice &a, const planpb::Slice &b) {
+  return a.arena() == b.arena() && a.offset() < b.offset() + b.bytes() && b.offset() < a.offset() + a.bytes();
+}
+
+/// An operand's slice that shares bytes with `slice`; null: there is none.
+const planpb::Slice *StepVerifier::sharing(const planpb::Step &step, const planpb::Slice &slice) const {
+  for (const planpb::Operand &operand : step.operands()) {
+    const planpb::Slice &other = plan.slices(static_cast<int>(operand.slice()));
+    if (shareBytes(slice, other))
+      return &other;
+  }
+  return nullptr;
+}
+
+/// Transient bytes that the step's queue reaches.
+bool StepVerifier::isScratch(const planpb::Step &step, const planpb::Operand &operand) const {
+  return typeOf(operand).type() == planpb::U8 && !plan.slices(static_cast<int>(operand.slice())).persistent() &&
+         (kReach[step.queue()] >> tierOf(plan, operand.slice()) & 1) != 0;
+}
+
 Status StepVerifier::verifyWorkspace(const planpb::Step &step) {
   const planpb::Operand &workspace = step.workspace();
   ZC_RETURN_IF_ERROR(verifyOperand(workspace, step.operands_size(), /*isInput=*/false));
   // workspace_c1
   const planpb::Slice &slice = plan.slices(static_cast<int>(workspace.slice()));
-  if (workspace.access() != planpb::WRITE || typeOf(workspace).type() != planpb::U8 || slice.persistent() ||
-      (kReach[step.queue()] >> tierOf(plan, workspace.slice()) & 1) == 0)
+  if (workspace.access() != planpb::WRITE || !isScratch(step, workspace))
     return fail(566, "workspace_c1",
                 "works in slice \"" + slice.name() + "\", which is no transient memory that its queue may write");
   // workspace_c2
-  for (const planpb::Operand &operand : step.operands()) {
-    const planpb::Slice &other = plan.slices(static_cast<int>(operand.slice()));
-    if (slice.arena() == other.arena() && slice.offset() < other.offset() + other.bytes() &&
-        other.offset() < slice.offset() + slice.bytes())
-      return fail(567, "workspace_c2",
-                  "works in slice \"" + slice.name() + "\", which shares bytes with slice \"" + other.name() +
-                      "\" of an operand");
+  if (const planpb::Slice *other = sharing(step, slice))
+    return fail(567, "workspace_c2",
+                "works in slice \"" + slice.name() + "\", which shares bytes with slice \"" + other->name() +
+                    "\" of an operand");
+  return {};
+}
+
+Status StepVerifier::verifyKept(const planpb::Step &step) {
+  const planpb::Operand &place = step.kept().place();
+  ZC_RETURN_IF_ERROR(verifyOperand(place, step.operands_size() + 1, /*isInput=*/false));
+  // kept_c1
+  const planpb::Slice &slice = plan.slices(static_cast<int>(place.slice()));
+  const bool isOver =
+      sharing(step, slice) ||
+      (step.has_workspace() && shareBytes(slice, plan.slices(static_cast<int>(step.workspace().slice()))));
+  if (section != 0 || microExecutions(plan) < 2 || place.access() != planpb::READ_WRITE || !isScratch(step, place) ||
+      isOver)
+    return fail(572, "kept_c1",
+                "keeps something in slice \"" + slice.name() +
+                    "\", which is no transient memory of its own, or for no other micro-step");
+  // kept_c2
+  if (step.kept().input() >= step.inputs())
+    return fail(573, "kept_c2", "keeps what it makes of input " + str(step.kept().input()) + ", which it has not");
+  return {};
+}
+
+/// When all operands are known: what steps keep something of.
+Status StepVerifier::verifyUnchanged() {
+  auto keeps = [](const planpb::Step &step) { return step.has_kept(); };
+  if (std::none_of(steps.steps().begin(), steps.steps().end(), keeps))
+    return {};
+  // By arena: where bytes begin that are written, and where they end.
+  std::vector<std::map<uint64_t, uint64_t>> written(static_cast<size_t>(plan.arenas_size()));
+  auto add = [&](const planpb::Slice &slice) {
+    uint64_t &end = written[slice.arena()][slice.offset()];
+    end = std::max(end, slice.offset() + slice.bytes());
+  };
+  for (const planpb::Step &step : steps.steps())
+    for (const planpb::Operand &operand : step.operands())
+      if (operand.access() != planpb::READ)
+        add(plan.slices(static_cast<int>(operand.slice())));
+  for (std::map<uint64_t, uint64_t> &arena : written) { // as far as any that begins there or earlier
+    uint64_t furthest = 0;
+    for (auto &[begin, end] : arena)
+      end = furthest = std::max(furthest, end);
+  }
+  for (index = 0; index < static_cast<uint32_t>(steps.steps_size()); ++index) {
+    const planpb::Step &step = steps.steps(static_cast<int>(index));
+    if (!keeps(step))
+      continue;
+    const planpb::Operand &input = step.operands(static_cast<int>(step.kept().input()));
+    const planpb::Slice &slice = plan.slices(static_cast<int>(input.slice()));
+    const std::map<uint64_t, uint64_t> &arena = written[slice.arena()];
+    auto after = arena.lower_bound(slice.offset() + slice.bytes());
+    const bool isWritten = after != arena.begin() && std::prev(after)->second > slice.offset();
+    if (!slice.persistent() || isWritten)
+      return fail(574, "kept_c2",
+                  "keeps what it makes of slice \"" + slice.name() + "\", which does not stay the same");
   }
   return {};
 }

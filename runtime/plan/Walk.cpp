@@ -105,19 +105,21 @@ Status PlanWalk::run(const Visit &visit, uint64_t workLimit) {
         tracker.drain();
       tracker.begin(step.queue());
       applyWaits(tracker, step, part);
-      auto touch = [&](const planpb::Operand &operand) {
+      auto touch = [&](const planpb::Operand &operand, bool isKnown = true) {
         const planpb::Slice &slice = plan.slices(static_cast<int>(operand.slice()));
         uint64_t furthest = furthestOffset(operand, mesh);
         uint64_t begin = slice.offset() + operand.offset(), end = slice.offset() + furthest + typeBytes[operand.type()];
         uint32_t pattern = furthest == operand.offset() ? 0 : patterns.of(operand, typeBytes[operand.type()]);
-        bool reads = operand.access() != planpb::WRITE, writes = operand.access() != planpb::READ;
+        bool reads = isKnown && operand.access() != planpb::WRITE, writes = operand.access() != planpb::READ;
         tracker.touch({slice.arena(), begin, end, operand.slice(), reads, writes, !slice.persistent(), pattern});
         // What stands in the rest of the last block does not matter, but it is moved as well.
         if (movesBlocks(step.queue()))
           tracker.touch({slice.arena(), end, toBlocks(end), operand.slice(), reads, writes, false, pattern});
       };
       if (isDue)
-        forOperands(step, touch);
+        forOperands(step, [&](const planpb::Operand &operand) { touch(operand); });
+      if (isDue && step.has_kept())
+        touch(step.kept().place(), part.execution % accumulation > 0);
       ZC_RETURN_IF_ERROR(visit({part.section, part.execution, static_cast<uint32_t>(i)}, tracker.finish()));
       if (tracker.work() > workLimit)
         return makeError(Code::corrupt, 450, "plan is too entangled to be checked");

@@ -19,7 +19,7 @@ struct WalkStep {
   uint32_t index = 0;     ///< in plan order within the section
 };
 
-/// Calls fn(operand) for what a step touches: its operands, then its workspace if it has one.
+/// Calls fn(operand) for what a step touches in each execution: its operands, then its workspace if it has one.
 template <typename Fn> void forOperands(const planpb::Step &step, Fn fn) {
   for (const planpb::Operand &operand : step.operands())
     fn(operand);
@@ -34,9 +34,10 @@ const planpb::Step &stepOf(const planpb::Plan &plan, const WalkStep &step);
 Error locate(Error error, const planpb::Plan &plan, uint32_t section, uint32_t index);
 
 /// Executes `walkOrder` on a HazardTracker for all ranks at once, with the waits the plan has at each visit; a visitor
-/// may add some. What an operand touches at an offset that depends on the rank reaches from where it is first to where
-/// it is last; what it writes is written for reads that depend on it alike. A plan with a delayed update has a second
-/// way of running, that of the steps before it is delayed (`ordinary`).
+/// may add some. What a step keeps for the next micro-steps it writes in the first, and reads in the others. What an
+/// operand touches at an offset that depends on the rank reaches from where it is first to where it is last; what it
+/// writes is written for reads that depend on it alike. A plan with a delayed update has a second way of running, that
+/// of the steps before it is delayed (`ordinary`).
 class PlanWalk {
 public:
   using Visit = std::function<Status(const WalkStep &here, const HazardTracker::Findings &findings)>;

@@ -94,7 +94,7 @@ Result<planpb::Plan> compileStep(mlir::ModuleOp module) {
   shard.stage = 3;
   buildShardPipeline(manager, shard);
   buildSchedulePipeline(manager, ScheduleOptions());
-  buildPlanPipeline(manager);
+  buildPlanPipeline(manager, {});
   if (mlir::failed(manager.run(module)))
     return makeError(Code::internal, 0, "does not compile to a plan: " + diagnostic);
   auto plan = plan::toProto(module);

@@ -240,7 +240,7 @@ ALONE = {  # one pass after the other from the dump before to the dump named
     "shard": ["--zero-bucket=world-size=3 bucket-size=16384", "--zero-partition=zero-stage=3 grad-accumulation=2",
               "--zero-insert-gather-release", "--verify-zero"],
     "schedule": ["--assign-queues", "--prefetch=prefetch=65536", "--order", "--plan-memory"],
-    "plan": ["--lower-to-plan", "--verify-plan"],
+    "plan": ["--keep-packed", "--lower-to-plan", "--verify-plan"],
 }
 
 

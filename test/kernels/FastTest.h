@@ -74,4 +74,43 @@ inline Value random(DType type, Ints dims, unsigned seed, double low = -1, doubl
   return uniform({type, std::move(dims)}, seed, low, high);
 }
 
+/// The call in micro-steps, with room for what its kernel keeps of its weight: the bits of one without, and nothing
+/// beside that room. Is the weight looked at in the first alone?
+inline bool keepsItsWeight(Call call) {
+  KernelSpec spec = call.spec();
+  const KeptInput kept = keptInput(spec, Target::cpu);
+  if (kept.bytes == 0)
+    return false;
+  EXPECT_EQ(kept.input, 1u);
+  spec.kept = kept.bytes;
+  spec.keptInput = kept.input;
+  const auto kernel = must(registry(false).prepare(spec));
+  WorkspaceOf workspace(spec);
+  std::vector<char> room(static_cast<size_t>(kept.bytes) + 128, '\x5a');
+  char *place = room.data() + 64 - reinterpret_cast<uintptr_t>(room.data()) % 64;
+  auto runIn = [&](int64_t micro) {
+    std::vector<void *> operands;
+    for (std::vector<Value> *values : {&call.inputs, &call.outputs})
+      for (Value &value : *values)
+        operands.push_back(value.data());
+    operands.insert(operands.end(), {workspace.data(), place});
+    StepContext context;
+    context.micro = micro;
+    EXPECT_TRUE(kernel->run(operands.data(), context).ok());
+    return call.outputs[0];
+  };
+  EXPECT_TRUE(runIn(0) == must(run(call, false))[0]);
+  call.inputs[0] = uniform(spec.operands[0], 4, -1, 1);
+  const Value next = must(run(call, false))[0];
+  EXPECT_TRUE(runIn(1) == next);
+  call.inputs[1] = uniform(spec.operands[1], 5, -1, 1);
+  const Value changed = must(run(call, false))[0], got = runIn(1);
+  const bool keeps = kernel->method().find("kept") != std::string::npos;
+  EXPECT_TRUE(got == (keeps ? next : changed));
+  EXPECT_TRUE(runIn(0) == changed);
+  EXPECT_TRUE(std::all_of(room.data(), place, [](char c) { return c == '\x5a'; }) &&
+              std::all_of(place + kept.bytes, room.data() + room.size(), [](char c) { return c == '\x5a'; }));
+  return keeps;
+}
+
 } // namespace zc::test

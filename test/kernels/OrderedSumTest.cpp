@@ -1,7 +1,9 @@
 #include "kernels/OrderedSum.h"
 
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <random>
 #include <vector>
 
 using namespace zc;
@@ -58,6 +60,48 @@ TEST(Sums, AccumulatingRoundsTheSumFirst) {
   const void *exact[] = {&a};
   orderedSum({exact, 1, 0, &sum, 1, DType::f32, DType::f32, double(a), true});
   EXPECT_EQ(sum, 0);
+}
+
+/// Of all numbers of 16 bits, and of fp32 in odd lengths, by vectors as element by element.
+TEST(Sums, VectorsHaveThePlainBits) {
+  constexpr uint64_t n = 65536 + 5, skip = 3;
+  std::vector<std::vector<uint32_t>> inputs(4, std::vector<uint32_t>(n + skip));
+  std::mt19937 draw(7);
+  for (std::vector<uint32_t> &input : inputs)
+    for (uint32_t &bits : input)
+      bits = draw();
+  for (auto [in, out] :
+       {std::pair(DType::f32, DType::f32), std::pair(DType::bf16, DType::bf16), std::pair(DType::bf16, DType::f32),
+        std::pair(DType::f16, DType::f16), std::pair(DType::f16, DType::f32)}) {
+    if (in != DType::f32)
+      for (uint64_t i = 0; i < n + skip; ++i)
+        reinterpret_cast<uint16_t *>(inputs[0].data())[i] = static_cast<uint16_t>(i);
+    for (int ranks : {1, 2, 4})
+      for (double scale : {1.0, 0.375})
+        for (bool accumulate : {false, true}) {
+          const void *all[] = {inputs[0].data(), inputs[1].data(), inputs[2].data(), inputs[3].data()};
+          std::vector<uint32_t> plain = inputs[3], fast = plain;
+          OrderedSum sum{all, ranks, skip, plain.data(), n, in, out, scale, accumulate};
+          plainOrderedSum(sum);
+          sum.output = fast.data();
+          if (!orderedSumByVectors(sum))
+            GTEST_SKIP() << "a CPU without AVX2";
+          // Where two different NaN are added, which one stays is the compiler's choice of operands.
+          auto isNan = [out = out](const void *at, uint64_t i) {
+            return std::isnan(out == DType::f32    ? static_cast<const float *>(at)[i]
+                              : out == DType::bf16 ? fromBf16(static_cast<const uint16_t *>(at)[i])
+                                                   : fromF16(static_cast<const uint16_t *>(at)[i]));
+          };
+          const auto size = static_cast<uint64_t>(sizeOf(out));
+          for (uint64_t i = 0; i < n; ++i) {
+            const char *a = reinterpret_cast<const char *>(plain.data()) + i * size,
+                       *b = reinterpret_cast<const char *>(fast.data()) + i * size;
+            ASSERT_TRUE(std::memcmp(a, b, size) == 0 || (isNan(plain.data(), i) && isNan(fast.data(), i)))
+                << nameOf(in) << " to " << nameOf(out) << ", " << ranks << " ranks, scale " << scale << ", element "
+                << i;
+          }
+        }
+  }
 }
 
 TEST(Sums, IntegersWrap) {

@@ -164,6 +164,28 @@ TEST(Products, tilesOfManyBlocksAreThoseOfPlainLoops) {
   }
 }
 
+/// Of blocks of columns, and of terms, in both orders of the factor.
+TEST(Products, aKeptFactorIsRearrangedInTheFirstMicroStep) {
+  for (const ProductShape &shape : {ProductShape{DType::bf16, false, true, 1, 67, 785, 3203, 2},
+                                    ProductShape{DType::bf16, false, false, 1, 1100, 131, 3203, 1},
+                                    ProductShape{DType::bf16, false, false, 1, 33, 1632, 520, 2},
+                                    ProductShape{DType::bf16, false, true, 1, 131, 16, 5003, 1}}) {
+    SCOPED_TRACE(nameOf(shape));
+    const bool isByTiles = choicesFor(shape).front().method == ProductMethod::tiles;
+    EXPECT_EQ(keepsItsWeight(callOf(shape)), isByTiles);
+    EXPECT_EQ(keepsItsWeight(callOf(shape, true)), isByTiles);
+  }
+  KernelSpec spec = specOf({DType::bf16, false, true, 1, 67, 785, 3203, 1});
+  spec.workspace = workspaceBytes(spec, Target::cpu);
+  const KeptInput kept = keptInput(spec, Target::cpu);
+  spec.kept = kept.bytes;
+  EXPECT_EQ(registry(false).prepare(spec).error().number, 716) << "of the left factor";
+  spec.keptInput = kept.input;
+  EXPECT_TRUE(registry(false).prepare(spec).ok());
+  --spec.kept;
+  EXPECT_EQ(registry(false).prepare(spec).error().number, 716);
+}
+
 TEST(Products, partsFollowTheTableOnTopOfTheirAddend) {
   for (DType type : {DType::f32, DType::bf16})
     for (int threads : {1, 2, 3}) {

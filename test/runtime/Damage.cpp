@@ -86,6 +86,25 @@ planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent) {
   return micro(plan, 1)->mutable_workspace();
 }
 
+planpb::Kept *keeps(Plan &plan, planpb::Tier tier, bool persistent) {
+  PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t slice = b.slice("kept", 256, persistent, -1, tier);
+  *micro(b.plan, 1)->mutable_kept()->mutable_place() = b.operand(slice, b.type(planpb::U8, {256}), planpb::READ_WRITE);
+  b.plan.Swap(&plan);
+  return micro(plan, 1)->mutable_kept();
+}
+
+void overwriteKept(Plan &plan) {
+  const planpb::Slice kept = plan.slices(static_cast<int>(keeps(plan)->place().slice()));
+  PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t over = b.slice("over", 256, false), type = b.type(planpb::U8, {256});
+  b.plan.mutable_slices(static_cast<int>(over))->set_offset(kept.offset());
+  b.step(0, planpb::COMPUTE, "copy", 1, {b.operand(0, type, planpb::READ), b.operand(over, type, planpb::WRITE)});
+  b.plan.Swap(&plan);
+}
+
 void addViewWords(Plan &plan, const std::vector<int64_t> &words) {
   planpb::Attribute *views = micro(plan, 1)->add_attributes();
   views->set_name(addString(plan, "views"));

@@ -30,6 +30,10 @@ void delay(Plan &plan);
 void scaleLoss(Plan &plan, double initial = 65536, double minimum = 1, uint64_t hysteresis = 2);
 /// A micro-step's step 1 works in a slice added for it.
 planpb::Operand *worksIn(Plan &plan, planpb::Tier tier, bool persistent = false);
+/// Has the first kernel of micro keep what it makes of its parameters; a plan that verifies still does.
+planpb::Kept *keeps(Plan &plan, planpb::Tier tier = planpb::DEVICE, bool persistent = false);
+/// A step that writes over it.
+void overwriteKept(Plan &plan);
 /// A micro-step's step 1, of two inputs and two outputs of 128, 128, 128 and 1 elements, has the attribute `views`.
 void addViewWords(Plan &plan, const std::vector<int64_t> &words);
 void seeThrough(Plan &plan, const std::vector<StridedView> &views);

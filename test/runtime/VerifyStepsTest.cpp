@@ -1,3 +1,4 @@
+#include "runtime/plan/Walk.h"
 #include "test/runtime/VerifyNegative.h"
 
 #include <array>
@@ -112,6 +113,25 @@ const Negative kStepsNegatives[] = {
        p.mutable_types(static_cast<int>(workspace->type()))->set_type(planpb::I8);
      }},
     {"workspace_c2_over_an_operand", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_slice(3); }},
+    {"kept_c1_persistent", [](Plan &p) { keeps(p, planpb::DEVICE, /*persistent=*/true); }},
+    {"kept_c1_tier", [](Plan &p) { keeps(p, planpb::HOST); }},
+    {"kept_c1_access", [](Plan &p) { keeps(p)->mutable_place()->set_access(planpb::WRITE); }},
+    {"kept_c1_over_an_operand", [](Plan &p) { keeps(p)->mutable_place()->set_slice(3); }},
+    {"kept_c1_over_the_workspace",
+     [](Plan &p) { keeps(p)->mutable_place()->set_slice(worksIn(p, planpb::DEVICE)->slice()); }},
+    {"kept_c1_in_update",
+     [](Plan &p) {
+       keeps(p);
+       micro(p, 1)->mutable_kept()->Swap(update(p, 0)->mutable_kept());
+       micro(p, 1)->clear_kept();
+     }},
+    {"kept_c1_once_a_step", [](Plan &p) { keeps(p), p.set_accumulation(1); }},
+    {"kept_c1_vertical", [](Plan &p) { keeps(p), p.set_vertical(true); }},
+    {"kept_c2_no_input", [](Plan &p) { keeps(p)->set_input(2); }},
+    {"kept_c2_transient", [](Plan &p) { keeps(p)->set_input(1); }},
+    {"kept_c2_written", [](Plan &p) { keeps(p), micro(p, 2)->mutable_operands(1)->set_slice(0); }},
+    {"operand_c2_kept", [](Plan &p) { keeps(p)->mutable_place()->set_offset(1); }},
+    {"walk_c2_kept", overwriteKept},
     {"operand_c2_workspace", [](Plan &p) { worksIn(p, planpb::DEVICE)->set_offset(1); }},
     {"collective_c1_queue", [](Plan &p) {
        *p.mutable_update()->add_steps() = p.update().steps(2);
@@ -218,4 +238,23 @@ TEST(Verify, view_c2_names_the_node_and_the_numbers) {
   EXPECT_NE(status.error().message.find("view 0, from element 64 on, leaves tensor 0 of 128 elements"),
             std::string::npos)
       << render(status.error());
+}
+
+TEST(Verify, WhatIsKeptStaysOverMicroSteps) {
+  Plan plan = tinyPlan();
+  keeps(plan);
+  EXPECT_TRUE(verifyPlan(plan).ok());
+  // Before the first micro-step, and after the last, its bytes are anybody's.
+  const planpb::Slice kept = plan.slices(static_cast<int>(micro(plan, 1)->kept().place().slice()));
+  PlanBuilder b(1, 1);
+  b.plan.Swap(&plan);
+  uint32_t over = b.slice("over", 256, false), type = b.type(planpb::U8, {256});
+  b.plan.mutable_slices(static_cast<int>(over))->set_offset(kept.offset());
+  b.step(1, planpb::COMPUTE, "copy", 1, {b.operand(0, type, planpb::READ), b.operand(over, type, planpb::WRITE)});
+  b.plan.Swap(&plan);
+  for (planpb::Section *section : {plan.mutable_micro(), plan.mutable_update()})
+    for (planpb::Step &step : *section->mutable_steps())
+      step.clear_waits();
+  ASSERT_TRUE(addWaits(plan).ok());
+  EXPECT_TRUE(verifyPlan(plan).ok());
 }

@@ -43,16 +43,22 @@ public:
   /// `isWide`: the primitive is fp32's, on copies of tensors of 16 bits.
   Rearranged(const KernelSpec &spec, int threads, DType dtype, bool isWide)
       : threads(threads), dtype(dtype), isWide(isWide), last(spec.operands.size() - 1), workspace(spec),
-        stream(cpuEngine()) {}
+        room(spec.kept), stream(cpuEngine()) {}
 
   /// For who wonders that 16 bits save memory and no time.
-  std::string method() const { return isWide ? "oneDNN on copies in fp32" : ""; }
+  std::string method() const {
+    return std::string(isWide ? "oneDNN on copies in fp32" : keeps ? "oneDNN" : "") + (keeps ? ", weights kept" : "");
+  }
 
   /// Operands, in order; `wanted` is the primitive's layout.
   void input(int argument, const memory::desc &plain, const memory::desc &wanted) {
     Tensor tensor = describe(plain, wanted);
     if (tensor.isBlocked())
       rearrange(tensor, tensor.plain, tensor.blocked);
+    if (tensor.isBlocked() && inputs.size() == kWeight && 0 < tensor.piece.count && tensor.piece.count <= room) {
+      tensor.piece = {last + 2, 0, tensor.piece.count};
+      keeps = true;
+    }
     arguments[argument] = tensor.isBlocked() ? tensor.blocked : tensor.plain;
     inputs.push_back(std::move(tensor));
   }
@@ -83,7 +89,7 @@ public:
     return workspace.fits();
   }
 
-  Status run(void *const *operands) {
+  Status run(void *const *operands, const StepContext &context) {
     // oneDNN reports failure by exceptions; none may leave a kernel.
     try {
       DnnlCall call(threads, std::exchange(isFirst, false));
@@ -91,6 +97,10 @@ public:
         setHandle(pad.memory, scratchpad.of(operands));
       for (size_t i = 0; i < inputs.size(); ++i) {
         Tensor &input = inputs[i];
+        if (keeps && i == kWeight && context.micro > 0) {
+          setHandle(input.blocked, input.piece.of(operands));
+          continue;
+        }
         float *wide = input.wide.of(operands);
         if (wide)
           convertAll(dtype, operands[i], DType::f32, wide, input.elements);
@@ -122,6 +132,8 @@ public:
   }
 
 private:
+  static constexpr size_t kWeight = 1; ///< among the inputs, where it is one
+
   using Arguments = std::unordered_map<int, memory>;
   struct Tensor {
     memory plain, blocked; ///< memories are handles: copies share the data
@@ -175,6 +187,8 @@ private:
   bool isWide;
   size_t last; ///< the result's operand
   Workspace workspace;
+  int64_t room;       ///< for what is kept of the weight
+  bool keeps = false; ///< it, rearranged
   dnnl::stream stream;
   dnnl::primitive primitive;
   std::vector<Tensor> inputs;
@@ -411,7 +425,8 @@ Made tryMake(Make make, const KernelSpec &spec, const ConvShape &s, std::string 
 }
 
 Prepared makeRearranged(std::shared_ptr<Rearranged> made) {
-  return makeKernel([made](void *const *operands, const StepContext &) { return made->run(operands); }, made->method());
+  return makeKernel([made](void *const *operands, const StepContext &context) { return made->run(operands, context); },
+                    made->method());
 }
 
 Prepared prepareConv(const KernelSpec &spec, std::string &note, Result<ConvShape> read, Make make) {
@@ -435,8 +450,8 @@ Prepared prepareConvTranspose(const KernelSpec &spec, std::string &note) {
     using T = TypeOf<decltype(tag)>;
     return makeKernel(
         [made, s = *read, threads = threadsFor(spec.threads, read->batch * read->inChannels * read->windows.inPlane)](
-            void *const *operands, const StepContext &) -> Status {
-          ZC_RETURN_IF_ERROR(made->run(operands));
+            void *const *operands, const StepContext &context) -> Status {
+          ZC_RETURN_IF_ERROR(made->run(operands, context));
           const int64_t run = s.channelsLast ? 1 : s.windows.inPlane; // elements of a channel side by side
           parallelRanges(threads, s.batch * s.inChannels * s.windows.inPlane / run, 1,
                          [&](int64_t begin, int64_t end, int) {

@@ -19,11 +19,16 @@ public:
         text(std::move(method)) {
     Workspace workspace(spec);
     right = workspace.take<uint32_t>(blocks.right());
+    if (spec.kept > 0) {
+      keeps = true;
+      right = {spec.operands.size() + 1, 0, Bf16Blocks::unitsOf(s)};
+      text += ", weights kept";
+    }
     sums = workspace.take<float>(blocks.sums());
     left = workspace.take<uint32_t>(blocks.left() * threads);
   }
 
-  Status run(void *const *operands, const StepContext &) override {
+  Status run(void *const *operands, const StepContext &context) override {
     Block block;
     Held held;
     held.fill({});
@@ -33,7 +38,7 @@ public:
         block.j1 = std::min(s.n, block.j0 + blocks.columns);
         for (block.k0 = 0; block.k0 < s.k; block.k0 = block.k1) {
           block.k1 = std::min(s.k, block.k0 + blocks.terms);
-          addBlock(operands, block, held);
+          addBlock(operands, block, keeps && (context.micro > 0 || block.i0 > 0), held);
           if (blocks.passes > 1)
             held.fill({});
         }
@@ -88,33 +93,35 @@ private:
   /// The rows of the left factor that each thread has. Other columns are multiplied by the same.
   using Held = std::array<Range, Bf16Blocks::kMostThreads>;
 
-  void addBlock(void *const *operands, const Block &b, Held &held) const {
+  /// `isThere`: the right factor has been rearranged.
+  void addBlock(void *const *operands, const Block &b, bool isThere, Held &held) const {
     if (const int team = TeamLimit::of(threads); team > 1)
-      addTogether(operands, b, team, held);
+      addTogether(operands, b, isThere, team, held);
     else
-      addAlone(operands, b, held[0]);
+      addAlone(operands, b, isThere, held[0]);
   }
 
   /// Panels of the right factor are rearranged just before they are needed.
-  void addAlone(void *const *operands, const Block &b, Range &held) const {
+  void addAlone(void *const *operands, const Block &b, bool isThere, Range &held) const {
     const Multiplying here(&by);
     Tiles tiles;
     const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime();
     for (int64_t i = 0; i < rows; i += chunk)
       addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0, held),
-              {0, Panels(b.j1 - b.j0, by).count()}, i == 0, tiles);
+              {0, Panels(b.j1 - b.j0, by).count()}, i == 0 && !isThere, tiles);
     tiles.rounding.rest();
   }
 
   /// Threads rearrange the right factor, then multiply: a task is some rows times a group of panels.
-  void addTogether(void *const *operands, const Block &b, int team, Held &held) const {
+  void addTogether(void *const *operands, const Block &b, bool isThere, int team, Held &held) const {
     const Panels panels(b.j1 - b.j0, by);
     const int64_t rows = b.i1 - b.i0, groups = quotientUp(panels.count(), by.panels);
     // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
     const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
     const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime()), wanted)), by.rows);
-    parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, kPackedPanels),
-                   [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
+    if (!isThere)
+      parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, kPackedPanels),
+                     [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
     parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
@@ -141,8 +148,12 @@ private:
   int64_t tilesOf(int64_t rows) const { return quotientUp(rows, by.rows); }
   int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
+  /// Of the right factor, rearranged.
+  uint32_t *blockOf(void *const *operands, const Block &b) const {
+    return right.of(operands) + (keeps ? Bf16Blocks::begin(s, b.j0, b.j1 - b.j0, b.k0) : 0);
+  }
   uint32_t *panelOf(void *const *operands, const Block &b, const Panel &panel) const {
-    return right.of(operands) + panel.begin * units(b);
+    return blockOf(operands, b) + panel.begin * units(b);
   }
 
   /// From the block's first column on.
@@ -154,7 +165,7 @@ private:
 
   void packRight(void *const *operands, const Block &b, const Panels &panels, int64_t begin, int64_t end) const {
     for (int64_t i = begin; i < end; i += by.panels)
-      packPanels(factorOf(operands, b), panels, i, std::min(end, i + by.panels), units(b), right.of(operands));
+      packPanels(factorOf(operands, b), panels, i, std::min(end, i + by.panels), units(b), blockOf(operands, b));
   }
 
   /// Rows of a block times some of its panels, which are packed first if `packs`, some at a time: what the next ones
@@ -259,7 +270,8 @@ private:
   bool hasAddend;
   Bf16Blocks blocks;
   int threads;
-  bool streams; ///< the result past the caches
+  bool streams;       ///< the result past the caches
+  bool keeps = false; ///< the right factor, rearranged, for the next micro-steps
   std::string text;
   Piece<uint32_t> right, left;
   Piece<float> sums;

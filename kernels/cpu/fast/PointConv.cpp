@@ -48,6 +48,7 @@ Prepared preparePoint(const KernelSpec &spec, const Result<ConvShape> &read,
   KernelSpec matmul = spec;
   matmul.name = "matmul";
   matmul.attributes.clear();
+  matmul.kept = 0;
   if (product.transposed)
     matmul.attributes[product.transposed] = int64_t{1};
   matmul.operands.front().dims = product.lhsDims;

@@ -4,6 +4,7 @@
 #include "kernels/cpu/fast/Dnnl.h"
 #include "kernels/cpu/fast/Gemm.h"
 #include "kernels/cpu/fast/MatmulTiles.h"
+#include "kernels/cpu/fast/TilesBf16.h"
 
 #include <algorithm>
 
@@ -36,17 +37,15 @@ static std::vector<ProductChoice> choicesF32(const ProductShape &s) {
   return choices;
 }
 
-/// Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Parts of a
-/// product have the same number of terms, hence the same bits.
-constexpr int64_t kLongTerms = 512;
-
 std::vector<ProductChoice> choicesFor(const ProductShape &s) {
   if (s.type == DType::f32)
     return choicesF32(s);
   std::vector<ProductChoice> choices;
   const bool hasTiles =
-      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && nameOfBf16Tiles();
-  const bool areTilesFirst = hasTiles && s.k >= kLongTerms;
+      s.type == DType::bf16 && s.batch == 1 && s.threads <= Bf16Blocks::kMostThreads && bf16::engine();
+  // Shorter sums are oneDNN's where no table says otherwise: a tile's own work is not small beside them. Parts of a
+  // product have the same number of terms, hence the same bits.
+  const bool areTilesFirst = hasTiles && s.k >= bf16::engine()->longTerms;
   const ProductChoice tiles{ProductMethod::tiles, ProductCut::own};
   if (areTilesFirst)
     choices.push_back(tiles);

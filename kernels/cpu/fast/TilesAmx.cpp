@@ -143,6 +143,7 @@ constexpr Engine makeEngine(int64_t rows, const Engine *ofHeads) {
   engine.copiesLeft = true;
   engine.copyLeft = rows == kTileRows ? copyLeftOf32 : copyLeftOf48;
   engine.streams = true;
+  engine.longTerms = 256;
   engine.begin = configure;
   engine.end = release;
   engine.multiply = multiplyTile;

@@ -67,6 +67,7 @@ constexpr Engine makeEngine(int64_t columns, const Engine *ofHeads) {
   engine.columns = columns;
   engine.ofHeads = ofHeads;
   engine.unitStep = engine.panels = 1;
+  engine.longTerms = 512;
   engine.begin = engine.end = nothing;
   engine.multiply = multiplyTile;
   engine.copyLeft = copyLeftOf8;

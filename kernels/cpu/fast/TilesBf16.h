@@ -77,6 +77,7 @@ struct Engine {
   int64_t panels;        ///< of the right factor that a thread rearranges at a time
   bool copiesLeft;       ///< rows of a left factor, even if they could be read where they are
   bool streams;          ///< large results past the caches
+  int64_t longTerms;     ///< terms of a product from which on tiles are no slower than a library, in steps of models
   const Engine *ofHeads; ///< the same, of tiles of at most kTileRows x kTileColumns
   /// Around a thread's use of `multiply`.
   void (*begin)();

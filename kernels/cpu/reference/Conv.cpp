@@ -111,8 +111,11 @@ template <bool isWeightGrad> int64_t convBytes(const ConvShape &s) {
 } // namespace
 
 void addConv(KernelRegistry &registry) {
-  registry.add("conv", prepareConv, bytesOf<readConv, convBytes<false>>);
-  registry.add("conv_transpose", prepareConvTranspose, bytesOf<readConvTranspose, convBytes<false>>);
+  registry.add("conv", prepareConv,
+               KernelTraits(bytesOf<readConv, convBytes<false>>).keeping(1, bytesOf<readConv, convKept>));
+  registry.add(
+      "conv_transpose", prepareConvTranspose,
+      KernelTraits(bytesOf<readConvTranspose, convBytes<false>>).keeping(1, bytesOf<readConvTranspose, convKept>));
   registry.add("conv_weight_grad", prepareConvWeightGrad, bytesOf<readConvWeightGrad, convBytes<true>>);
 }
 

@@ -73,6 +73,12 @@ int64_t matmulBytes(const MatmulShape &whole) {
   const MatmulShape s = foldedBatch(whole);
   return productBytes({s, false, s.dtype, 0}, s.numBatches == 1 && isSmall(s));
 }
+/// The right factor of a product by tiles.
+int64_t keptBytes(const MatmulShape &whole) {
+  const MatmulShape s = foldedBatch(whole);
+  const bool isByTiles = s.dtype == DType::bf16 && s.numBatches == 1 && !isSmall(s);
+  return isByTiles ? Workspace::bytesOf<uint32_t>(Bf16Blocks::unitsOf(s)) : 0;
+}
 int64_t partBytes(const MatmulPartShape &part) {
   return productBytes(part, isOrdered(part.whole) && isSmall(part.product));
 }
@@ -80,7 +86,8 @@ int64_t partBytes(const MatmulPartShape &part) {
 } // namespace
 
 void addMatmul(KernelRegistry &registry) {
-  registry.add("matmul", prepareMatmul, bytesOf<readMatmul, matmulBytes>);
+  registry.add("matmul", prepareMatmul,
+               KernelTraits(bytesOf<readMatmul, matmulBytes>).keeping(1, bytesOf<readMatmul, keptBytes>));
   registry.add("matmul_part", prepareMatmulPart,
                KernelTraits(bytesOf<readMatmulPart, partBytes>).overwriting(InputSet(1) << 2)); // the addend
 }
