@@ -34,6 +34,14 @@ public:
     return -1;
   }
 
+  /// Whose range a task is in.
+  int ownerOf(int64_t task) const {
+    int owner = 0;
+    while (ranges[static_cast<size_t>(owner)].end <= task)
+      ++owner;
+    return owner;
+  }
+
 private:
   static constexpr int kMostOwners = 64; ///< more threads share ranges
   struct alignas(64) Owned {

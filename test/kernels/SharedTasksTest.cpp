@@ -29,6 +29,16 @@ TEST(SharedTasks, AThreadTakesItsOwnInOrderThenOthers) {
   EXPECT_EQ(tasks.take(1), -1);
 }
 
+TEST(SharedTasks, HaveOwners) {
+  const SharedTasks tasks(10, 3), few(2, 4);
+  std::vector<int> owners;
+  for (int64_t task = 0; task < 10; ++task)
+    owners.push_back(tasks.ownerOf(task));
+  EXPECT_EQ(owners, (std::vector<int>{0, 0, 0, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(few.ownerOf(0), 1);
+  EXPECT_EQ(few.ownerOf(1), 3);
+}
+
 TEST(SharedTasks, OfMoreThreadsThanTasksAndThanRanges) {
   SharedTasks none(0, 4);
   EXPECT_EQ(none.take(3), -1);

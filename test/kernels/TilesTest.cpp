@@ -97,6 +97,45 @@ TEST(Tiles, haveTheSumsOfPlainLoops) {
         }
 }
 
+TEST(Tiles, thatRoundTheirOwnSumsHaveTheBitsOfSumsRoundedLater) {
+  const Engine *engine = bf16::engine();
+  while (engine && !engine->roundsOwn)
+    engine = engine == engines().back() ? nullptr : engines().back();
+  if (!engine)
+    GTEST_SKIP() << "no engine of this CPU does";
+  constexpr int64_t kTerms = 70, kStride = 61;
+  for (int64_t width : {32, 48})
+    for (int64_t rows : {int64_t(1), engine->rows})
+      for (int64_t columns : {int64_t(5), int64_t(16), width})
+        for (int variant = 0; variant < 4; ++variant) {
+          const bool adds = variant % 2, hasBias = variant / 2;
+          const int64_t units = engine->units(kTerms);
+          std::vector<uint32_t> left(size_t(units * engine->rows)), panel(size_t(units * width));
+          for (size_t i = 0; i < left.size(); ++i)
+            left[i] = 0x3f803fa0 + static_cast<uint32_t>(i * 37 % 61);
+          for (size_t i = 0; i < panel.size(); ++i)
+            panel[i] = (i % 3 ? 0x3f80bfa1 : 0xbf803f90) + static_cast<uint32_t>(i * 53 % 67);
+          std::vector<Bf16> bias(size_t(width), Factors::bf16Of(0.75f));
+          std::vector<float> sums(size_t(engine->rows * width), 0.5f), before = sums;
+          const auto *at = reinterpret_cast<const char *>(left.data());
+          TileProduct product{{at, 4 * units, 4}, panel.data(), engine->rows, width, units, sums.data(), width, adds};
+          engine->multiply(product);
+          std::vector<Bf16> expected(size_t(engine->rows * kStride), Factors::bf16Of(-3)), out = expected;
+          const Bf16 *added = hasBias ? bias.data() : nullptr;
+          roundTile(sums.data(), width, added, rows, columns, expected.data(), kStride);
+          Rounding own{before.data(), width, added, rows, columns, out.data(), kStride};
+          LinesAhead leftAhead(left.data(), 3, 100, 128, 2), rightAhead(panel.data(), 1, 64, 64, 9);
+          product.sums = before.data();
+          product.leftAhead = &leftAhead;
+          product.rightAhead = &rightAhead;
+          product.rounding = &own;
+          engine->multiply(product);
+          EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(Bf16)), 0)
+              << width << " " << rows << "x" << columns << " " << variant;
+          EXPECT_EQ(before, std::vector<float>(before.size(), 0.5f)) << "sums are written that none asked for";
+        }
+}
+
 TEST(Tiles, areRoundedPastTheCachesAlike) {
   if (engines().empty())
     GTEST_SKIP() << "the CPU multiplies no bf16";

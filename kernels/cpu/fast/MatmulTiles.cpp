@@ -3,6 +3,8 @@
 #include "kernels/cpu/fast/TilesBf16.h"
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 namespace zc::cpu {
 namespace {
@@ -14,7 +16,7 @@ public:
   MatmulTiles(const KernelSpec &spec, const MatmulPartShape &shape, std::string method)
       : s(shape.product), by(*engine()), out(shape.out), hasAddend(shape.hasAddend), blocks(s),
         threads(std::min(spec.threads, blocks.threads)),
-        streams(by.streams && out == DType::bf16 && s.n * sizeOf(out) % PanelAhead::kLine == 0 &&
+        streams(by.streams && out == DType::bf16 && s.n * sizeOf(out) % LinesAhead::kLine == 0 &&
                 s.m * s.n * sizeOf(out) >= kStreamed),
         text(std::move(method)) {
     Workspace workspace(spec);
@@ -49,8 +51,7 @@ public:
   std::string method() const override { return text; }
 
 private:
-  static constexpr int64_t kPackedPanels = 4; ///< that a thread takes at a time to rearrange, at most
-  static constexpr int64_t kTasks = 6;        ///< of a thread
+  static constexpr int64_t kTasks = 6; ///< of a thread
   /// Bytes of a result that goes past the caches: the second one has no room for most of it.
   static constexpr int64_t kStreamed = 1 << 20;
 
@@ -59,81 +60,93 @@ private:
     int64_t i0, i1, j0, j1, k0, k1;
   };
 
-  /// Rows [begin, end) of a block, counted from its first, by tiles; those of the last one may lie elsewhere.
+  /// Rows of the left factor by tiles: first those that are used where they are, then copies, made and rearranged
+  /// when a tile first needs them.
   struct Left {
-    int64_t begin, end;
-    Rows first;
-    int64_t stride; ///< bytes from a tile's to the next one's
-    int64_t whole;  ///< tiles that are so
-    Rows last;
+    int64_t begin, end; ///< counted from the block's first row
+    uint32_t *own;      ///< the copies
+    Rows inPlace, copied;
+    int64_t inPlaceStride, copiedStride; ///< bytes from a tile's to the next one's
+    int64_t inPlaceTiles, tiles;
+    int64_t there; ///< tiles that have been used, or copied
     Rows of(int64_t tile) const {
-      return tile < whole ? Rows{first.at + tile * stride, first.rowStride, first.stepStride} : last;
+      const bool isCopied = tile >= inPlaceTiles;
+      Rows rows = isCopied ? copied : inPlace;
+      rows.at += isCopied ? (tile - inPlaceTiles) * copiedStride : tile * inPlaceStride;
+      return rows;
     }
   };
 
-  /// A thread's sums of one tile, and of the one before, which is rounded meanwhile.
+  /// A thread's sums of one tile, and of the one before, which is rounded meanwhile; and what it asks for.
   struct Tiles {
     alignas(64) float sums[2][kMostSums];
     int place = 0;
     Rounding rounding;
+    LinesAhead left, right;
     float *other() { return sums[place = 1 - place]; }
   };
 
-  /// What tiles ask for of the next panel, each the next lines of it.
-  struct PanelAhead {
-    static constexpr int64_t kLine = 64; ///< bytes
-    const char *at = nullptr;
-    int64_t lines = 0, ofStep = 0, ofTile = 0;
-    Lines of(int64_t tile) const {
-      const int64_t first = tile * ofTile;
-      return {at + first * kLine, first < lines ? ofStep : 0, kLine, ofStep * kLine};
-    }
-  };
-
-  /// The rows of the left factor that each thread has. Other columns are multiplied by the same.
+  /// The rows of the left factor that each thread has copied. Other columns are multiplied by the same.
   using Held = std::array<Range, Bf16Blocks::kMostThreads>;
 
-  /// `isThere`: the right factor has been rearranged.
+  /// The panels of a block in groups, each rearranged by the thread that needs it first.
+  class Groups {
+  public:
+    explicit Groups(bool areThere) {
+      for (std::atomic<State> &state : states)
+        state.store(areThere ? State::there : State::missing, std::memory_order_relaxed);
+    }
+    bool isMissing(int64_t group) const { return of(group).load(std::memory_order_relaxed) == State::missing; }
+    bool isThere(int64_t group) const { return of(group).load(std::memory_order_acquire) == State::there; }
+    /// Calls fn(), or waits for the thread that does; if neither has been.
+    template <typename Fn> void need(int64_t group, Fn fn) {
+      std::atomic<State> &state = states[static_cast<size_t>(group)];
+      State found = State::missing;
+      if (state.compare_exchange_strong(found, State::begun, std::memory_order_acq_rel)) {
+        fn();
+        state.store(State::there, std::memory_order_release);
+      }
+      while (!isThere(group))
+        std::this_thread::yield();
+    }
+
+  private:
+    enum class State : uint8_t { missing, begun, there };
+    const std::atomic<State> &of(int64_t group) const { return states[static_cast<size_t>(group)]; }
+    std::array<std::atomic<State>, Bf16Blocks::kMostColumns / Panels::kNarrow> states;
+  };
+
+  /// A task is some rows times a group of panels. `isThere`: the right factor has been rearranged.
   void addBlock(void *const *operands, const Block &b, bool isThere, Held &held) const {
-    if (const int team = TeamLimit::of(threads); team > 1)
-      addTogether(operands, b, isThere, team, held);
-    else
-      addAlone(operands, b, isThere, held[0]);
-  }
-
-  /// Panels of the right factor are rearranged just before they are needed.
-  void addAlone(void *const *operands, const Block &b, bool isThere, Range &held) const {
-    const Multiplying here(&by);
-    Tiles tiles;
-    const int64_t rows = b.i1 - b.i0, chunk = rowsAtATime();
-    for (int64_t i = 0; i < rows; i += chunk)
-      addRows(operands, b, leftRows(operands, b, i, std::min(rows, i + chunk), 0, held),
-              {0, Panels(b.j1 - b.j0, by).count()}, i == 0 && !isThere, tiles);
-    tiles.rounding.rest();
-  }
-
-  /// Threads rearrange the right factor, then multiply: a task is some rows times a group of panels.
-  void addTogether(void *const *operands, const Block &b, bool isThere, int team, Held &held) const {
-    const Panels panels(b.j1 - b.j0, by);
-    const int64_t rows = b.i1 - b.i0, groups = quotientUp(panels.count(), by.panels);
-    // As many rows at a time as a thread has room for, but enough tasks that none waits long for the last one.
-    const int64_t wanted = std::min(quotientUp(kTasks * team, groups), tilesOf(rows));
-    const int64_t chunk = roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime()), wanted)), by.rows);
-    if (!isThere)
-      parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, kPackedPanels),
-                     [&](int64_t begin, int64_t end, int) { packRight(operands, b, panels, begin, end); });
+    const int team = TeamLimit::of(threads);
+    const int64_t groups = quotientUp(Panels(b.j1 - b.j0, by).count(), by.panels);
+    const int64_t rows = b.i1 - b.i0, chunk = rowsOfTask(rows, groups, team);
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
+    Groups rearranged(isThere);
+    if (by.packsFirst && team > 1 && !isThere)
+      parallelRanges(team, groups, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t group = begin; group < end; ++group)
+          rearranged.need(group, [&] { packGroup(operands, b, group); });
+      });
     parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
       Tiles tiles;
       for (int64_t task = tasks.take(thread); task >= 0; task = tasks.take(thread)) {
-        const int64_t i = task / groups * chunk, group = task % groups * by.panels;
-        const Left left =
-            leftRows(operands, b, i, std::min(rows, i + chunk), thread, held[static_cast<size_t>(thread)]);
-        addRows(operands, b, left, {group, std::min(panels.count(), group + by.panels)}, false, tiles);
+        // Threads begin with different panels, which the others find rearranged.
+        const int64_t chunkOfRows = task / groups, first = tasks.ownerOf(chunkOfRows * groups) * groups / team;
+        Range &had = held[static_cast<size_t>(thread)];
+        addTask(operands, b,
+                leftRows(operands, b, chunkOfRows * chunk, std::min(rows, (chunkOfRows + 1) * chunk), thread, had),
+                (task + first) % groups, rearranged, tiles);
       }
       tiles.rounding.rest();
     });
+  }
+
+  /// As many as a thread has room for, but enough tasks that none waits long for the last one.
+  int64_t rowsOfTask(int64_t rows, int64_t groups, int team) const {
+    const int64_t wanted = std::min(quotientUp(kTasks * team, groups), quotientUp(rows, by.rows));
+    return roundUp(quotientUp(rows, std::max(quotientUp(rows, rowsAtATime()), wanted)), by.rows);
   }
 
   /// Are copies of the left factor's rows quicker than where they are? Measured: not beside results that take the
@@ -145,7 +158,6 @@ private:
   }
   /// Of the left factor, that a thread has: each panel comes once for all of them.
   int64_t rowsAtATime() const { return by.copiesLeft ? blocks.leftRows() : Bf16Blocks::kLeftRows; }
-  int64_t tilesOf(int64_t rows) const { return quotientUp(rows, by.rows); }
   int64_t units(const Block &b) const { return by.units(b.k1 - b.k0); }
 
   /// Of the right factor, rearranged.
@@ -163,83 +175,106 @@ private:
             b.k1 - b.k0};
   }
 
-  void packRight(void *const *operands, const Block &b, const Panels &panels, int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; i += by.panels)
-      packPanels(factorOf(operands, b), panels, i, std::min(end, i + by.panels), units(b), blockOf(operands, b));
+  void packGroup(void *const *operands, const Block &b, int64_t group) const {
+    const Panels panels(b.j1 - b.j0, by);
+    packPanels(factorOf(operands, b), panels, group * by.panels, std::min(panels.count(), (group + 1) * by.panels),
+               units(b), blockOf(operands, b));
   }
 
-  /// Rows of a block times some of its panels, which are packed first if `packs`, some at a time: what the next ones
-  /// are made of comes from memory meanwhile. Or else others have packed them.
-  void addRows(void *const *operands, const Block &b, const Left &rows, Range range, bool packs, Tiles &of) const {
+  /// Rows of a block times a group of its panels. What the next group is made of, or else the next panel, comes nearer
+  /// meanwhile.
+  void addTask(void *const *operands, const Block &b, Left rows, int64_t group, Groups &rearranged,
+               Tiles &tiles) const {
     const Panels panels(b.j1 - b.j0, by);
-    const int64_t tiles = tilesOf(rows.end - rows.begin);
-    for (int64_t panel = range.begin; panel < range.end; ++panel) {
-      const int64_t inGroup = (panel - range.begin) % by.panels, next = panel - inGroup + by.panels;
-      if (packs && inGroup == 0)
-        packRight(operands, b, panels, panel, std::min(range.end, next));
-      const PanelAhead following =
-          packs || panel + 1 == panels.count() ? PanelAhead{} : panelAhead(operands, b, panels[panel + 1], tiles);
-      for (int64_t tile = 0; tile < tiles; ++tile) {
-        if (packs && next < range.end)
-          prefetchPanels(factorOf(operands, b), panels, next, std::min(range.end, next + by.panels),
-                         inGroup * tiles + tile, by.panels * tiles);
-        const int64_t i = rows.begin + tile * by.rows;
-        addTile(operands, rows.of(tile), b, i, std::min(by.rows, rows.end - i), panels[panel], following.of(tile), of);
+    const int64_t count = panels.count(), first = group * by.panels, last = std::min(count, first + by.panels);
+    rearranged.need(group, [&] { packGroup(operands, b, group); });
+    const int64_t next = last < count ? group + 1 : 0, steps = rows.tiles * LinesAhead::steps(units(b));
+    if (rearranged.isMissing(next))
+      tiles.right = panelsAhead(factorOf(operands, b), panels, next * by.panels,
+                                std::min(count, (next + 1) * by.panels), (last - first) * steps);
+    for (int64_t panel = first; panel < last; ++panel) {
+      if (by.asksForPanels && (panel + 1 < last || rearranged.isThere(next)))
+        tiles.right = panelAhead(operands, b, panels[panel + 1 < count ? panel + 1 : 0], steps);
+      for (int64_t tile = 0; tile < rows.tiles; ++tile) {
+        if (tile >= rows.there)
+          bringTiles(operands, b, rows, tiles);
+        addTile(operands, b, rows, tile, panels[panel], tiles);
       }
     }
   }
 
-  PanelAhead panelAhead(void *const *operands, const Block &b, const Panel &panel, int64_t tiles) const {
-    const int64_t steps = units(b) / by.unitStep, lines = quotientUp(units(b) * panel.width * 4, PanelAhead::kLine),
-                  each = quotientUp(lines, tiles * steps);
-    return {reinterpret_cast<const char *>(panelOf(operands, b, panel)), lines, each, steps * each};
+  LinesAhead panelAhead(void *const *operands, const Block &b, const Panel &panel, int64_t steps) const {
+    return {panelOf(operands, b, panel), quotientUp(units(b) * panel.width * 4, LinesAhead::kLine), LinesAhead::kLine,
+            LinesAhead::kLine, steps};
   }
 
-  /// Rows [begin, end) of the block, copied unless they are what the thread has.
+  /// Rows [begin, end) of the block, which may be those that the thread has.
   Left leftRows(void *const *operands, const Block &b, int64_t begin, int64_t end, int thread, Range &held) const {
     const Range had = std::exchange(held, {begin, end});
-    const bool isHeld = had.begin == begin && had.end == end;
-    const int64_t terms = b.k1 - b.k0, count = end - begin, step = 4 * by.unitStep, width = s.transLhs ? s.m : s.k;
-    const Bf16 *source =
-        as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * s.m : b.k0) + (b.i0 + begin) * (s.transLhs ? 1 : s.k);
-    uint32_t *own = left.of(operands) + thread * blocks.left();
-    const Rows copied = by.copied(own, units(b));
+    const int64_t count = end - begin;
+    Left rows{};
+    rows.begin = begin;
+    rows.end = end;
+    rows.own = left.of(operands) + thread * blocks.left();
+    rows.copied = by.copied(rows.own, units(b));
+    if (s.transLhs)
+      rows.copied = {rows.copied.at, by.packedRowStride, by.packedStepStride};
+    rows.copiedStride = 4 * blocks.leftStride(by.rows);
+    rows.tiles = quotientUp(count, by.rows);
     if (isInPlace(b)) {
-      const int64_t whole = count % by.rowStep == 0 ? tilesOf(count) : count / by.rows;
-      if (whole < tilesOf(count) && !isHeld)
-        by.copyLeft({source + whole * by.rows * width, width}, terms, units(b), count - whole * by.rows, own, 0);
-      const int64_t stride = width * sizeOf(DType::bf16);
-      return {begin, end, {reinterpret_cast<const char *>(source), stride, step}, by.rows * stride, whole, copied};
+      const int64_t stride = s.k * sizeOf(DType::bf16);
+      rows.inPlace = {reinterpret_cast<const char *>(leftSource(operands, b, begin).at), stride, 4 * by.unitStep};
+      rows.inPlaceStride = by.rows * stride;
+      rows.inPlaceTiles = count % by.rowStep == 0 ? rows.tiles : count / by.rows;
     }
-    const int64_t stride = blocks.leftStride(by.rows), all = tilesOf(count);
-    if (s.transLhs) {
-      if (!isHeld)
-        by.packLeft({source, width}, terms, count, own, stride);
-      return {begin, end, {copied.at, by.packedRowStride, by.packedStepStride}, 4 * stride, all, {}};
-    }
-    if (!isHeld)
-      by.copyLeft({source, width}, terms, units(b), count, own, stride);
-    return {begin, end, copied, 4 * stride, all, {}};
+    rows.there = had.begin == begin && had.end == end ? rows.tiles : 0;
+    return rows;
+  }
+  /// From row `i` of the block on.
+  Matrix leftSource(void *const *operands, const Block &b, int64_t i) const {
+    const int64_t row = b.i0 + i, width = s.transLhs ? s.m : s.k;
+    return {as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * width + row : row * width + b.k0), width};
   }
 
-  /// Rows [i, i + height) of the block, counted from its first.
-  void addTile(void *const *operands, Rows rows, const Block &b, int64_t i, int64_t height, const Panel &panel,
-               Lines ahead, Tiles &tiles) const {
-    const bool isLast = b.k1 == s.k;
+  /// Makes the rows of the next tile there, or of all, where they share lines of the source; asks for the next ones.
+  void bringTiles(void *const *operands, const Block &b, Left &rows, Tiles &tiles) const {
+    const int64_t i = rows.begin + rows.there * by.rows, terms = b.k1 - b.k0;
+    const int64_t count = s.transLhs ? rows.end - i : std::min(rows.end - i, by.rows);
+    const Matrix source = leftSource(operands, b, i);
+    const int64_t stride = rows.copiedStride / static_cast<int64_t>(sizeof(uint32_t));
+    uint32_t *to = rows.own + std::max<int64_t>(0, rows.there - rows.inPlaceTiles) * stride;
+    if (s.transLhs)
+      by.packLeft(source, terms, count, to, stride);
+    else if (rows.there >= rows.inPlaceTiles)
+      by.copyLeft(source, terms, units(b), count, to, stride);
+    rows.there += quotientUp(count, by.rows);
+    const Matrix next = leftSource(operands, b, i + count);
+    tiles.left = {next.at, std::min(rows.end - i - count, by.rows), 2 * terms, 2 * next.stride,
+                  LinesAhead::steps(units(b))};
+  }
+
+  /// A tile of the result, or of the sums of several passes.
+  void addTile(void *const *operands, const Block &b, const Left &rows, int64_t tile, const Panel &panel,
+               Tiles &tiles) const {
+    const bool isLast = b.k1 == s.k, rounds = isLast && out == DType::bf16;
+    const int64_t i = rows.begin + tile * by.rows, height = std::min(by.rows, rows.end - i);
     const Sums to = blocks.passes == 1 ? Sums{tiles.other(), panel.width}
                                        : Sums{sums.of(operands) + i * blocks.columns + panel.begin, blocks.columns};
     const int64_t j = b.j0 + panel.begin, width = std::min(panel.width, b.j1 - j), at = (b.i0 + i) * s.n + j;
     char *result = as<char>(operands[s.hasBias || hasAddend ? 3 : 2]) + at * sizeOf(out);
-    if (isLast && !streams)
+    if (isLast && !streams && !(rounds && by.roundsOwn))
       prefetch(result, height, width * sizeOf(out));
-    by.multiply({rows, panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at,
-                 to.stride, b.k0 > 0, ahead, &tiles.rounding});
+    Rounding rounding;
+    if (rounds)
+      rounding = {to.at, to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr, height, width, as<Bf16>(result),
+                  s.n,   streams};
+    Rounding *const own = rounds ? &rounding : nullptr, *const rounded = by.roundsOwn ? own : &tiles.rounding;
+    by.multiply({rows.of(tile), panelOf(operands, b, panel), roundUp(height, by.rowStep), panel.width, units(b), to.at,
+                 to.stride, b.k0 > 0, &tiles.left, &tiles.right, rounded});
     tiles.rounding.rest();
-    if (isLast && out == DType::bf16)
-      tiles.rounding = {to.at,  to.stride, s.hasBias ? as<Bf16>(operands[2]) + j : nullptr,
-                        height, width,     as<Bf16>(result),
-                        s.n,    streams};
-    else if (isLast)
+    if (rounds && !by.roundsOwn)
+      tiles.rounding = rounding;
+    else if (isLast && !rounds)
       copyTile(to, hasAddend ? as<float>(operands[2]) + at : nullptr, height, width, as<float>(result));
   }
 
@@ -251,7 +286,7 @@ private:
   /// Of the result, to be there when the tile is.
   void prefetch(const char *result, int64_t height, int64_t bytes) const {
     for (int64_t r = 0; r < height; ++r, result += s.n * sizeOf(out)) {
-      for (int64_t at = 0; at < bytes; at += 64)
+      for (int64_t at = 0; at < bytes; at += LinesAhead::kLine)
         __builtin_prefetch(result + at, 1);
       __builtin_prefetch(result + bytes - 1, 1);
     }

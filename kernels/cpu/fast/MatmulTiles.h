@@ -2,10 +2,10 @@
 //
 // BLIS's loops (Van Zee, van de Geijn, ACM TOMS 41(3)) around the tiles of TilesBf16.h: a block of the right factor is
 // rearranged, its panels are then multiplied with 128 rows or more of the left one at a time, which are read where they
-// are if each has its terms one after the other. One thread rearranges panels just before it needs them, and asks for
-// what the next ones are made of meanwhile; several rearrange the block first, then take groups of rows and panels as
-// they have time (SharedTasks.h). None of that changes bits, nor does the number of threads: what is summed in which
-// order depends on the number of terms alone.
+// are if each has its terms one after the other. Tasks are some rows times a panel, or a group of them: threads take
+// them as they have time (SharedTasks.h), and the first one that needs a panel rearranges it, having asked for what it
+// is made of while it multiplied the one before. None of that changes bits, nor does the number of threads: what is
+// summed in which order depends on the number of terms alone.
 //
 // Of what the CPU can compute (vdpbf16ps alone) the products of GPT-2 124M and 1,024 tokens reach 0.92 to 0.97 on a
 // Zen 5.

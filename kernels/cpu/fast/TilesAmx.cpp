@@ -33,12 +33,6 @@ ZC_AMX void release() {
   _mm_sfence();
 }
 
-/// The lines of a step, into the second cache: the first one has no room for more than the factors.
-inline void ask(const char *at, const Lines &lines) {
-  for (int64_t i = 0; i < lines.count; ++i)
-    __builtin_prefetch(at + i * lines.stride, 0, 2);
-}
-
 constexpr int64_t kPanelBytes = 4 * kColumns; // of a unit's row
 
 /// A step of up to 32 rows: four loads for four multiplications. Sums are in registers 0 to 3, row by row.
@@ -114,12 +108,13 @@ template <int kHalves> ZC_AMX void multiply(const TileProduct &p) {
   else
     zeroSums();
   const int64_t rounded = p.rounding ? quotientUp(p.rounding->rows * kStep, std::max(p.units, kStep)) : 0;
-  const char *left = p.left.at, *ahead = p.ahead.at;
+  const char *left = p.left.at;
   const uint32_t *panel = p.panel;
-  for (int64_t u = 0; u < p.units;
-       u += kStep, left += p.left.stepStride, panel += kStep * kColumns, ahead += p.ahead.stepStride) {
+  for (int64_t u = 0; u < p.units; u += kStep, left += p.left.stepStride, panel += kStep * kColumns) {
     multiplyStep<kHalves>(left, p.left.rowStride, panel);
-    ask(ahead, p.ahead);
+    for (LinesAhead *ahead : {p.leftAhead, p.rightAhead})
+      if (ahead)
+        ahead->step();
     if (rounded > 0)
       p.rounding->some(rounded);
   }
@@ -143,6 +138,7 @@ constexpr Engine makeEngine(int64_t rows, const Engine *ofHeads) {
   engine.copiesLeft = true;
   engine.copyLeft = rows == kTileRows ? copyLeftOf32 : copyLeftOf48;
   engine.streams = true;
+  engine.packsFirst = engine.asksForPanels = true;
   engine.longTerms = 256;
   engine.begin = configure;
   engine.end = release;

@@ -172,18 +172,11 @@ void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, 
   }
 }
 
-void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
-                    int64_t parts) {
+LinesAhead panelsAhead(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t steps) {
   const int64_t begin = panels[first].begin, columns = panels[last - 1].begin + panels.present(last - 1) - begin;
   const auto [source, isTransposed, terms] = factor;
-  const int64_t rows = isTransposed ? columns : terms, bytes = 2 * (isTransposed ? terms : columns);
-  const Bf16 *top = source.at + (isTransposed ? begin * source.stride : begin);
-  for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row) {
-    const char *at = reinterpret_cast<const char *>(top + row * source.stride);
-    for (int64_t i = 0; i < bytes; i += 64)
-      __builtin_prefetch(at + i, 0, 2);
-    __builtin_prefetch(at + bytes - 1, 0, 2);
-  }
+  return isTransposed ? LinesAhead(source.at + begin * source.stride, columns, 2 * terms, 2 * source.stride, steps)
+                      : LinesAhead(source.at + begin, terms, 2 * columns, 2 * source.stride, steps);
 }
 
 ZC_BF16 void packLeftOf8(Matrix source, int64_t terms, int64_t count, uint32_t *blocks, int64_t stride) {

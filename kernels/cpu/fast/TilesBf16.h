@@ -14,6 +14,7 @@
 
 #include "kernels/cpu/Tiles.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace zc::cpu::bf16 {
@@ -33,14 +34,39 @@ struct Matrix {
   int64_t stride;
 };
 
-/// What a thread will read after a tile and has not in its second cache, to be asked for meanwhile, `count` lines for
-/// each step of units. Asked for at once they would fill the queues that the tile's own lines need.
-struct Lines {
+/// Rows that a thread will read and has in no near cache, asked for while it multiplies, some lines for each step of
+/// units. Asked for at once they would fill the queues that the tiles' own lines need.
+class LinesAhead {
+public:
+  static constexpr int64_t kLine = 64;      ///< bytes
+  static constexpr int64_t kStepUnits = 16; ///< after which engines ask for the next ones
+
+  LinesAhead() = default;
+  /// `rows` of so many bytes, `stride` bytes apart, all of them in `steps`.
+  LinesAhead(const void *first, int64_t rows, int64_t bytes, int64_t stride, int64_t steps)
+      : at(static_cast<const char *>(first)), left(bytes > 0 ? rows : 0), stride(stride),
+        bytes(reinterpret_cast<uintptr_t>(first) % kLine == 0 && stride % kLine == 0 ? bytes : bytes + kLine - 1),
+        each(quotientUp(left * quotientUp(this->bytes, kLine), std::max<int64_t>(steps, 1))) {}
+
+  /// Steps of so many units.
+  static int64_t steps(int64_t units) { return quotientUp(units, kStepUnits); }
+  void step() {
+    for (int64_t i = 0; i < each && left > 0; ++i) {
+      __builtin_prefetch(at + done, 0, 2); // the first cache has no room for more than the factors
+      if ((done += kLine) >= bytes) {
+        done = 0;
+        at += stride;
+        --left;
+      }
+    }
+  }
+
+private:
   const char *at = nullptr;
-  int64_t count = 0, stride = 0, stepStride = 0; ///< bytes
+  int64_t left = 0, stride = 0, bytes = 0, each = 0, done = 0;
 };
 
-/// Sums of a tile that become rows of the result, bf16(sums + bias), while the next one is multiplied.
+/// Sums of a tile that become rows of the result, bf16(sums + bias).
 struct Rounding {
   const float *sums = nullptr;
   int64_t sumsStride = 0;
@@ -64,8 +90,10 @@ struct TileProduct {
   float *sums;
   int64_t stride;
   bool adds;
-  Lines ahead = {};             ///< engines with steps of one unit do not ask
-  Rounding *rounding = nullptr; ///< nor do they round, or not all of it
+  LinesAhead *leftAhead = nullptr, *rightAhead = nullptr; ///< of the factors
+  /// Of the tile before, done meanwhile or in part; or, of engines that round their own, of this one instead of `sums`
+  /// (which are read if it adds).
+  Rounding *rounding = nullptr;
 };
 
 struct Engine {
@@ -77,6 +105,9 @@ struct Engine {
   int64_t panels;        ///< of the right factor that a thread rearranges at a time
   bool copiesLeft;       ///< rows of a left factor, even if they could be read where they are
   bool streams;          ///< large results past the caches
+  bool packsFirst;       ///< several threads all of a block's right factor, and then they multiply
+  bool asksForPanels;    ///< that have been rearranged, one ahead: the CPU does not foresee them
+  bool roundsOwn;        ///< a tile's own sums, while they are in registers; else those of the tile before
   int64_t longTerms;     ///< terms of a product from which on tiles are no slower than a library, in steps of models
   const Engine *ofHeads; ///< the same, of tiles of at most kTileRows x kTileColumns
   /// Around a thread's use of `multiply`.
@@ -157,9 +188,8 @@ struct RightFactor {
 /// Panels [first, last), each of `units` of its width; zeros beyond the factor. `block`: where the first of all is.
 void packPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t units,
                 uint32_t *block);
-/// Asks for part `part` of `parts` of what packPanels will read.
-void prefetchPanels(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t part,
-                    int64_t parts);
+/// What packPanels will read of these, in so many steps.
+LinesAhead panelsAhead(const RightFactor &factor, const Panels &panels, int64_t first, int64_t last, int64_t steps);
 /// Engine::copyLeft, into blocks of [8][units], or of [units / 16][rows][16], `stride` units apart.
 void copyLeftOf8(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
 void copyLeftOf32(Matrix source, int64_t terms, int64_t units, int64_t count, uint32_t *blocks, int64_t stride);
