@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace zc {
 
@@ -14,6 +15,29 @@ inline std::string shellQuoted(const std::string &word) {
   for (char c : word)
     text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
+}
+
+/// The words of a line that was made of shellQuoted ones. A quote that does not end goes on to the line's end.
+inline std::vector<std::string> shellWords(const std::string &line) {
+  std::vector<std::string> words;
+  bool isInWord = false, isQuoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (!isQuoted && c == ' ') {
+      isInWord = false;
+      continue;
+    }
+    if (!isInWord)
+      words.emplace_back();
+    isInWord = true;
+    if (c == '\'')
+      isQuoted = !isQuoted;
+    else if (c == '\\' && !isQuoted && i + 1 < line.size())
+      words.back() += line[++i];
+    else
+      words.back() += c;
+  }
+  return words;
 }
 
 } // namespace zc

@@ -62,7 +62,7 @@ private:
       return Status::success();
     for (auto [name, tier] : {std::pair("none", "none"), std::pair("cpu", "host"), std::pair("nvme", "nvme")})
       if (*value == name) {
-        keys.give(flag, tier);
+        keys.give(flag, tier, key);
         return Status::success();
       }
     return keys.wrong(key, "none, cpu or nvme");
@@ -79,7 +79,7 @@ private:
       half = precision != "fp32";
     double width = half ? 2 : 4;                                                     // DeepSpeed counts elements
     if (const Json *old = keys.find("/zero_optimization"); old && old->is_boolean()) // before there were stages
-      keys.give("zero-stage", *old == true ? "1" : "0");
+      keys.give("zero-stage", *old == true ? "1" : "0", "/zero_optimization");
     else
       keys.forget("/zero_optimization");
     ZC_RETURN_IF_ERROR(keys.integer("/zero_optimization/stage", "zero-stage"));
@@ -98,11 +98,11 @@ private:
                                std::pair("/zero_optimization/cpu_offload_params", "offload-param")}) {
       ZC_RETURN_IF_ERROR(keys.isOn(old, on));
       if (on)
-        keys.give(option, "host");
+        keys.give(option, "host", old);
     }
     ZC_RETURN_IF_ERROR(keys.isOn("/activation_checkpointing/cpu_checkpointing", on));
     if (on)
-      keys.give("offload-activation", "host");
+      keys.give("offload-activation", "host", "/activation_checkpointing/cpu_checkpointing");
     for (const std::string &tier : {optimizer, parameters})
       if (const Json *folder = keys.find(tier + "/nvme_path"); folder && folder->is_string())
         keys.note("zero-run --nvme-dir " + folder->get<std::string>());
@@ -114,14 +114,14 @@ private:
     bool on = false;
     ZC_RETURN_IF_ERROR(keys.isOn("/zero_optimization/zero_quantized_weights", on));
     if (on)
-      keys.give("quantize-weights", "int8");
+      keys.give("quantize-weights", "int8", "/zero_optimization/zero_quantized_weights");
     ZC_RETURN_IF_ERROR(keys.isOn("/zero_optimization/zero_quantized_gradients", on));
     if (on)
-      keys.give("quantize-gradients", "int4");
+      keys.give("quantize-gradients", "int4", "/zero_optimization/zero_quantized_gradients");
     const std::string key = "/zero_optimization/zero_hpz_partition_size";
     if (const Json *size = keys.find(key); size && *size != 1) {
       ZC_RETURN_IF_ERROR(keys.integer(key, "ranks-per-node"));
-      keys.give("hierarchical", "true");
+      keys.give("hierarchical", "true", key);
     }
     ZC_RETURN_IF_ERROR(
         keys.mustBe("/zero_optimization/zero_quantized_nontrainable_weights", false, "is not in this version"));
@@ -140,7 +140,7 @@ private:
       if (on && type != "fp32" && type != name)
         return keys.wrong(section + "/enabled", "false where \"" + type + "\" is enabled: a run has one precision");
       if (on) {
-        keys.give("precision", name);
+        keys.give("precision", name, section + "/enabled");
         type = name;
       }
       ZC_RETURN_IF_ERROR(keys.mustBe(section + "/" + name + "_master_weights_and_grads", false, kNoSuchType));
@@ -156,7 +156,7 @@ private:
       resolve("/gradient_clipping", "1, --clip-grad-norm", "clip-grad-norm");
     }
     if (clip != 0)
-      keys.give("clip-grad-norm", Json(clip).dump());
+      keys.give("clip-grad-norm", Json(clip).dump(), "/gradient_clipping");
     return Status::success();
   }
 
@@ -169,7 +169,7 @@ private:
       ZC_RETURN_IF_ERROR(keys.mustBe("/communication_data_type", type, kWhy));
     const Json *sums = keys.find("/data_types/grad_accum_dtype");
     if (sums && *sums == "fp32" && type != "fp32") {
-      keys.give("grad-accum-dtype", "fp32");
+      keys.give("grad-accum-dtype", "fp32", "/data_types/grad_accum_dtype");
       return Status::success();
     }
     return keys.mustBe("/data_types/grad_accum_dtype", type,
@@ -194,12 +194,12 @@ private:
     if (keys.find("/fp16/initial_scale_power")) {
       if (std::abs(power) > 126)
         return keys.wrong("/fp16/initial_scale_power", "a power of two between -126 and 126");
-      keys.give("initial-loss-scale", Json(std::exp2(power)).dump());
+      keys.give("initial-loss-scale", Json(std::exp2(power)).dump(), "/fp16/initial_scale_power");
     }
     ZC_RETURN_IF_ERROR(keys.integer("/fp16/loss_scale_window", "loss-scale-window"));
     ZC_RETURN_IF_ERROR(keys.integer("/fp16/hysteresis", "loss-scale-hysteresis"));
     if (consecutive)
-      keys.give("consecutive-hysteresis", "true");
+      keys.give("consecutive-hysteresis", "true", "/fp16/consecutive_hysteresis");
     return keys.number("/fp16/min_loss_scale", "min-loss-scale");
   }
 
@@ -235,7 +235,7 @@ private:
       keys.note(std::to_string(micro) + " samples of a micro-step, which the batch is where the graph has it open");
     }
     if (accumulation)
-      keys.give("grad-accumulation", std::to_string(accumulation));
+      keys.give("grad-accumulation", std::to_string(accumulation), keys.find(steps) || !train ? steps : all);
     return Status::success();
   }
 
@@ -250,7 +250,7 @@ private:
     if (const Json *betas = keys.find(params + "betas")) {
       if (!betas->is_array() || betas->size() != 2 || !(*betas)[0].is_number() || !(*betas)[1].is_number())
         return keys.wrong(params + "betas", "a list of two numbers");
-      keys.give("betas", (*betas)[0].dump() + "," + (*betas)[1].dump());
+      keys.give("betas", (*betas)[0].dump() + "," + (*betas)[1].dump(), params + "betas");
     }
     struct Default {
       const char *key, *option, *value;
@@ -259,7 +259,7 @@ private:
     for (auto [key, option, value] : {Default{"lr", "lr", kAutoRate}, Default{"betas", "betas", "0.9,0.999"},
                                       Default{"eps", "eps", "1e-08"}, Default{"weight_decay", "weight-decay", "0"}})
       if (keys.isAuto(params + key)) {
-        keys.give(option, value);
+        keys.give(option, value, params + key);
         resolve(params + key, std::string(value) + ", --" + option, option);
       }
     constexpr const char *kNot = "is not in this version";
@@ -283,14 +283,14 @@ private:
     ZC_RETURN_IF_ERROR(keys.read(params + "torch_adam", isTorchs));
     decoupled |= lower == "adamw";
     if (lower == "adam" || lower == "adamw")
-      keys.give("optimizer", decoupled ? "adamw" : "adam");
+      keys.give("optimizer", decoupled ? "adamw" : "adam", "/optimizer/type");
     else if (name == "SGD")
-      keys.give("optimizer", momentum != 0 ? "momentum" : "sgd");
+      keys.give("optimizer", momentum != 0 ? "momentum" : "sgd", "/optimizer/type");
     else
       return keys.unsupported("optimizer " + escapeName(type.dump()) + " is not in this version",
                               "--optimizer adamw, adam, sgd or momentum");
     if (!keys.find(params + "weight_decay") && !keys.isAuto(params + "weight_decay"))
-      keys.give("weight-decay", isTorchs && lower != "sgd" && decoupled ? "0.01" : "0");
+      keys.give("weight-decay", isTorchs && lower != "sgd" && decoupled ? "0.01" : "0", "/optimizer/type");
     return Status::success();
   }
 
@@ -321,29 +321,40 @@ Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t dat
   return DeepSpeedConfig{std::move(keys.options), translation.microRows, std::move(keys.notes)};
 }
 
-Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t dataRanks, GivenOptions &given, int64_t *microRows) {
+Result<AppliedConfig> applyDeepSpeedConfig(const std::string &path, const OptionList &list, int64_t dataRanks,
+                                           GivenOptions &given) {
   Result<DeepSpeedConfig> config = readDeepSpeedConfig(path, dataRanks, given);
   if (!config)
     return config.error();
-  if (microRows)
-    *microRows = config->microRows;
+  AppliedConfig applied;
+  applied.path = path;
+  applied.microRows = config->microRows;
   std::string taken;
-  for (const auto &[name, value] : config->options) {
+  for (const auto &[name, value, key] : config->options) {
     const Option *option = list.find(name);
     if (!option)
       return makeError(Code::internal, 128, "there is no option \"" + name + "\"", path,
                        "this is a defect of zero-compile; please report it");
     if (!given.try_emplace(name, std::vector<std::string>{value}).second)
       continue;
-    ZC_RETURN_IF_ERROR(option->read(value));
+    applied.keys.emplace(name, key);
+    if (Status status = option->read(value); !status.ok())
+      return applied.located(status.error());
     taken += flagText(*option, value);
   }
-  std::vector<std::string> notes{escapeName(path) + " means" +
-                                 (taken.empty() ? " nothing beyond the flags given" : taken)};
+  applied.notes.push_back(escapeName(path) + " means" + (taken.empty() ? " nothing beyond the flags given" : taken));
   for (const std::string &note : config->notes)
-    notes.push_back(escapeName(path) + ": " + note);
-  return notes;
+    applied.notes.push_back(escapeName(path) + ": " + note);
+  return applied;
+}
+
+Error AppliedConfig::located(Error error) const {
+  const std::string dashes = "--";
+  if (error.where.compare(0, dashes.size(), dashes) != 0)
+    return error;
+  if (auto key = keys.find(error.where.substr(dashes.size())); key != keys.end())
+    error.where = path + ": \"" + key->second + "\", which is " + error.where;
+  return error;
 }
 
 } // namespace zc

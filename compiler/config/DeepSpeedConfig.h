@@ -3,13 +3,16 @@
 
 #include "compiler/options/OptionList.h"
 
-#include <set>
-
 namespace zc {
+
+/// An option's name (listOptions) and value, and the key of the configuration that says so.
+struct ConfiguredOption {
+  std::string name, value, key;
+};
 
 /// What a DeepSpeed configuration (deepspeed.ai/docs/config-json) says.
 struct DeepSpeedConfig {
-  std::vector<std::pair<std::string, std::string>> options; ///< name (listOptions) and value
+  std::vector<ConfiguredOption> options;
   int64_t microRows = 0;          ///< train_micro_batch_size_per_gpu, which the graph must have; 0: not said
   std::vector<std::string> notes; ///< what zero-run has to be told, what depends on the model, what is not known
 };
@@ -21,11 +24,20 @@ struct DeepSpeedConfig {
 /// feature that changes what is trained and is not there, or a key that is not known (unsupported).
 Result<DeepSpeedConfig> readDeepSpeedConfig(const std::string &path, int64_t dataRanks, const GivenOptions &given);
 
-/// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Returns notes for
-/// people: what the file means, and those of DeepSpeedConfig; `microRows` is DeepSpeedConfig's. Errors: those above,
+/// What applyDeepSpeedConfig made of a file.
+struct AppliedConfig {
+  std::string path;
+  std::vector<std::string> notes;          ///< for people: what the file means, and those of DeepSpeedConfig
+  int64_t microRows = 0;                   ///< DeepSpeedConfig's
+  std::map<std::string, std::string> keys; ///< of the options that it gave
+
+  /// The error; one about an option that the file gave, and nobody typed, says the file and the key.
+  Error located(Error error) const;
+};
+
+/// Reads the file into the options of `list` that are not in `given`, and adds their names to it. Errors: those above,
 /// and those of reading an option.
-Result<std::vector<std::string>> applyDeepSpeedConfig(const std::string &path, const OptionList &list,
-                                                      int64_t dataRanks, GivenOptions &given,
-                                                      int64_t *microRows = nullptr);
+Result<AppliedConfig> applyDeepSpeedConfig(const std::string &path, const OptionList &list, int64_t dataRanks,
+                                           GivenOptions &given);
 
 } // namespace zc

@@ -189,7 +189,7 @@ Status DeepSpeedKeys::number(const std::string &key, const std::string &option, 
   double value = 0;
   ZC_RETURN_IF_ERROR(read(key, value));
   if (find(key))
-    give(option, Json(value * scale).dump());
+    give(option, Json(value * scale).dump(), key);
   return Status::success();
 }
 
@@ -197,7 +197,7 @@ Status DeepSpeedKeys::integer(const std::string &key, const std::string &option,
   int64_t value = 0;
   ZC_RETURN_IF_ERROR(read(key, value));
   if (find(key))
-    give(option, std::to_string(int64_t(double(value) * scale)));
+    give(option, std::to_string(int64_t(double(value) * scale)), key);
   return Status::success();
 }
 

@@ -1,6 +1,7 @@
 //===- DeepSpeedKeys.h - the keys of a DeepSpeed configuration ------------------------===//
 #pragma once
 
+#include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/options/JsonFile.h"
 
 #include <algorithm>
@@ -39,15 +40,18 @@ public:
   Status mustBeOff(const std::string &section);
   Status refuseTheRest();
 
-  void give(const std::string &option, const std::string &value) { options.emplace_back(option, value); }
+  /// `key` says that, or is the first of those that say so together.
+  void give(const std::string &option, const std::string &value, const std::string &key) {
+    options.push_back({option, value, key.substr(1)});
+  }
   /// What is below `key` was not asked for.
   void forget(const std::string &key) { known.erase(std::remove(known.begin(), known.end(), key), known.end()); }
   void note(std::string text);
   Error wrong(const std::string &key, const std::string &wanted) const;
   Error unsupported(const std::string &what, const std::string &help = "") const;
 
-  std::vector<std::pair<std::string, std::string>> options; ///< given: name and value
-  std::vector<std::string> notes;                           ///< each once
+  std::vector<ConfiguredOption> options;
+  std::vector<std::string> notes; ///< each once
 
 private:
   const Json *at(const std::string &key);

@@ -55,7 +55,7 @@ Status readRates(DeepSpeedKeys &keys, const std::string &least, const std::strin
   if (keys.find(kParams + most) && !(rate > 0))
     return keys.wrong(kParams + most, "above 0");
   if (rate > 0)
-    keys.give("lr", text(rate));
+    keys.give("lr", text(rate), kParams + most);
   if (from == 0)
     return Status::success();
   double full = given != 0 ? given : rate;
@@ -134,7 +134,7 @@ Status translateScheduler(DeepSpeedKeys &keys, const std::string &rate) {
     if (*type == known.type) {
       std::string schedule = known.name;
       ZC_RETURN_IF_ERROR(known.read(keys, std::strtod(rate.c_str(), nullptr), schedule));
-      keys.give("lr-schedule", schedule);
+      keys.give("lr-schedule", schedule, "/scheduler");
       return Status::success();
     }
   return keys.unsupported("scheduler " + escapeName(type->dump()) + " is not in this version",

@@ -202,13 +202,17 @@ static Status resolveMesh(CompileOptions &c) {
              : Status::success();
 }
 
-Result<std::vector<std::string>> zc::applyConfig(CompileOptions &c, const OptionList &list, const std::string &path) {
-  c.config = path;
+Status zc::applyConfig(CompileOptions &c, const OptionList &list, const std::string &path) {
+  c.config.path = path;
   ZC_RETURN_IF_ERROR(resolveMesh(c));
   const ShardOptions &shard = c.strategy.shard;
   if (shard.worldSize % shard.model != 0) // its batch sizes are of so many ranks that have samples of their own
     ZC_RETURN_IF_ERROR(validate(shard));
-  return applyDeepSpeedConfig(path, list, shard.dataDegree(), c.given, &c.configRows);
+  Result<AppliedConfig> applied = applyDeepSpeedConfig(path, list, shard.dataDegree(), c.given);
+  if (!applied)
+    return applied.error();
+  c.config = std::move(*applied);
+  return Status::success();
 }
 
 Status zc::complete(CompileOptions &c) {

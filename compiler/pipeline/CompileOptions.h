@@ -1,6 +1,7 @@
 //===- CompileOptions.h - what is asked of a compilation ----------------------------===//
 #pragma once
 
+#include "compiler/config/DeepSpeedConfig.h"
 #include "compiler/grad/Options.h"
 #include "compiler/import/Options.h"
 #include "compiler/schedule/Options.h"
@@ -29,11 +30,10 @@ struct AskedAxis {
 };
 
 struct CompileOptions {
-  std::string model;      ///< path of the .onnx file
-  std::string output;     ///< path of the plan, or of the IR where compilation stops before; empty: none is written;
-                          ///< "-": the caller has it, for stdout
-  std::string config;     ///< file that some of these came from
-  int64_t configRows = 0; ///< the samples of a micro-step that it speaks of; 0: of none
+  std::string model;    ///< path of the .onnx file
+  std::string output;   ///< path of the plan, or of the IR where compilation stops before; empty: none is written;
+                        ///< "-": the caller has it, for stdout
+  AppliedConfig config; ///< that some of these came from
 
   importer::ImportOptions import;
   Strategy strategy;
@@ -65,8 +65,8 @@ struct CompileOptions {
 OptionList listOptions(CompileOptions &options);
 
 /// Reads another tool's configuration (compiler/config) into those of `list`, which is the options', that are not
-/// given. Returns notes for people. Errors: usage, unsupported, those of reading the file.
-Result<std::vector<std::string>> applyConfig(CompileOptions &options, const OptionList &list, const std::string &path);
+/// given. Errors: usage, unsupported, those of reading the file.
+Status applyConfig(CompileOptions &options, const OptionList &list, const std::string &path);
 
 /// Sets what follows from what is given (a forward-only plan evaluates), and checks that all goes together: the one
 /// place of rules over several options. Compiling does it too; doing it again changes nothing. Errors: usage,

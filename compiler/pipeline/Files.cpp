@@ -26,7 +26,7 @@ static std::string dumpOf(const Stage &stage, const CompileOptions &options) {
 Status zc::checkFiles(ModuleOp imported, const CompileOptions &options) {
   const std::string folder = io::folderOf(options.model);
   std::vector<NamedPath> inputs = {
-      {"--config", options.config},
+      {"--config", options.config.path},
       {"--machine", options.strategy.schedule.machine.file},
       {"--ort-checkpoint", folder + "/" + options.import.ortCheckpoint.value_or("checkpoint")},
       {"--ort-optimizer", folder + "/" + options.import.ortOptimizer.value_or("optimizer_model.onnx")}};

@@ -17,29 +17,29 @@ using namespace zc;
 
 /// Has the graph the rows that the configuration speaks of? Its inputs begin with them.
 static Status checkRows(ModuleOp module, const CompileOptions &options) {
-  if (options.configRows == 0)
+  if (options.config.microRows == 0)
     return Status::success();
   for (auto program : module.getOps<graph::ProgramOp>())
     for (BlockArgument input : program.getBlock().getArguments()) {
       auto type = cast<RankedTensorType>(input.getType());
-      if (type.getRank() > 0 && type.getDimSize(0) != options.configRows)
+      if (type.getRank() > 0 && type.getDimSize(0) != options.config.microRows)
         return makeError(Code::usage, 129,
-                         "a micro-step has " + std::to_string(options.configRows) +
+                         "a micro-step has " + std::to_string(options.config.microRows) +
                              " samples (train_micro_batch_size_per_gpu), but the graph's inputs begin with " +
                              std::to_string(type.getDimSize(0)),
-                         options.config, "--dim says it where the batch is open; else export the model again");
+                         options.config.path, "--dim says it where the batch is open; else export the model again");
     }
   return Status::success();
 }
 
 /// An open batch is that of the configuration, as if --dim had said it.
 static Status bindBatch(CompileOptions &options) {
-  if (options.configRows == 0)
+  if (options.config.microRows == 0)
     return Status::success();
   auto batch = importer::openBatch(options.model, options.import);
   if (batch && *batch) {
-    options.import.dims.emplace(**batch, options.configRows);
-    options.given["dim"].push_back(**batch + "=" + std::to_string(options.configRows));
+    options.import.dims.emplace(**batch, options.config.microRows);
+    options.given["dim"].push_back(**batch + "=" + std::to_string(options.config.microRows));
   }
   return batch.status();
 }

@@ -61,7 +61,7 @@ static Json toJson(const Manifest::Strategy &plan) {
   return {
       {"hash", io::hexOf(plan.hash)}, {"mesh", toJson(plan.mesh)},         {"stage", plan.stage},
       {"precision", plan.precision},  {"accumulation", plan.accumulation}, {"samples_per_step", plan.samplesPerStep},
-      {"delayed", plan.delayed},      {"residuals", plan.hasResiduals}};
+      {"delayed", plan.delayed},      {"residuals", plan.hasResiduals},    {"command", plan.command}};
 }
 
 static Json toJson(const planpb::Optimizer &optimizer, int64_t warmup) {
@@ -272,6 +272,8 @@ Manifest::Strategy readStrategy(Reader &reader, const Json &json) {
   plan.samplesPerStep = reader.count(json, "samples_per_step");
   plan.delayed = reader.truth(json, "delayed");
   plan.hasResiduals = reader.truth(json, "residuals");
+  if (json.is_object() && json.contains("command"))
+    plan.command = reader.text(json, "command");
   return plan;
 }
 
@@ -457,6 +459,7 @@ Manifest describeRun(const planpb::Plan &plan) {
   manifest.plan.precision = plan.precision();
   manifest.plan.accumulation = plan.accumulation();
   manifest.plan.delayed = plan.has_delay();
+  manifest.plan.command = plan.command();
   for (const planpb::Bucket &bucket : plan.buckets())
     manifest.plan.hasResiduals |= bucket.residual_slices_size() > 0;
   manifest.optimizer = plan.optimizer();

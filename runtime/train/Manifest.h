@@ -51,6 +51,7 @@ struct Manifest {
     int64_t stage = 0, accumulation = 1, samplesPerStep = 1;
     std::string precision;
     bool delayed = false, hasResiduals = false;
+    std::string command; ///< that compiles it; a checkpoint from before has none
   };
   /// Which sample comes when.
   struct Data {

@@ -1,4 +1,5 @@
 #include "runtime/train/Resume.h"
+#include "base/Shell.h"
 #include "runtime/io/Folder.h"
 #include "runtime/train/VerifyCheckpoint.h"
 
@@ -6,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <sys/stat.h>
 
 namespace zc::train {
@@ -241,6 +243,54 @@ static void tellOfGroups(const Manifest &manifest, const Manifest &expected, std
                     (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : ""));
 }
 
+/// Of zero-compile, with their values: what a command says besides the model.
+static std::map<std::string, std::string> flagsOf(const std::string &command) {
+  std::map<std::string, std::string> flags;
+  std::string *last = nullptr;
+  for (const std::string &word : shellWords(command)) {
+    const bool isFlag = word.size() > 2 && word.compare(0, 2, "--") == 0;
+    if (isFlag)
+      last = &flags[word];
+    if (!isFlag && last)
+      *last += " " + word;
+  }
+  return flags;
+}
+
+/// What the plans were compiled with. Flags whose meaning is compared by itself are left out.
+static std::string flagsThatChanged(const std::string &before, const std::string &now) {
+  static const std::set<std::string> kCompared = {"--world-size",
+                                                  "--ranks-per-node",
+                                                  "--tensor-parallel",
+                                                  "--mesh",
+                                                  "--zero-stage",
+                                                  "--precision",
+                                                  "--dim",
+                                                  "--optimizer",
+                                                  "--lr",
+                                                  "--lr-schedule",
+                                                  "--warmup",
+                                                  "--betas",
+                                                  "--eps",
+                                                  "--weight-decay",
+                                                  "--momentum",
+                                                  "--clip-grad-norm",
+                                                  "--grad-accumulation",
+                                                  "--param-groups",
+                                                  "--delay-update",
+                                                  "--seed"};
+  std::map<std::string, std::string> was = flagsOf(before), is = flagsOf(now);
+  std::string list;
+  auto add = [&list](const std::string &text) { list += (list.empty() ? "" : ", ") + text; };
+  for (const auto &[flag, value] : is)
+    if (auto had = was.find(flag); kCompared.count(flag) == 0 && (had == was.end() || had->second != value))
+      add("with " + flag + value + (had == was.end() ? "" : " instead of" + had->second));
+  for (const auto &[flag, value] : was)
+    if (kCompared.count(flag) == 0 && is.count(flag) == 0)
+      add("without " + flag + value);
+  return list;
+}
+
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
   std::vector<std::string> lines;
   std::string list;
@@ -258,6 +308,8 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   compare("precision", was.precision, is.precision);
   compare("accumulation", was.accumulation, is.accumulation);
   compare("samples per step", was.samplesPerStep, is.samplesPerStep);
+  if (const std::string flags = was.command.empty() ? "" : flagsThatChanged(was.command, is.command); !flags.empty())
+    list += (list.empty() ? "compiled " : ", compiled ") + flags;
   if (was.hash != is.hash)
     lines.push_back("another plan goes on: " + (list.empty() ? "the same mesh and stage" : list));
   list.clear();

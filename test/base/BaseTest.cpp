@@ -1,6 +1,7 @@
 #include "base/CallMemory.h"
 #include "base/Descriptor.h"
 #include "base/File.h"
+#include "base/Shell.h"
 #include "base/SignalStack.h"
 #include "base/Size.h"
 #include "base/Status.h"
@@ -84,6 +85,16 @@ TEST(Base, EscapesWhatSteersATerminal) {
   EXPECT_EQ(escapeName("\xF4\x90\x80\x80"), "\\xF4\\x90\\x80\\x80"); // above U+10FFFF
   EXPECT_EQ(escapeName("x\xE2\x82"), "x\\xE2\\x82");                 // cut short
   EXPECT_EQ(escapeName(std::string("\0", 1)), "\\x00");
+}
+
+TEST(Base, AShellsWordsAreReadAsTheyWereQuoted) {
+  const std::vector<std::string> words = {"zero-compile", "a b.onnx", "it's", "", "--dim", "batch=8", "\\'"};
+  std::string line;
+  for (const std::string &word : words)
+    line += (line.empty() ? "" : "  ") + shellQuoted(word);
+  EXPECT_EQ(shellWords(line), words);
+  EXPECT_TRUE(shellWords("  ").empty());
+  EXPECT_EQ(shellWords("a 'b c"), (std::vector<std::string>{"a", "b c"}));
 }
 
 TEST(Base, FindsWhatIsNotUtf8AtEveryPlace) {

@@ -33,8 +33,10 @@ void applyDeepSpeed(const std::string &path, int64_t ranks) {
   options.model = "model.onnx";
   options.strategy.shard.worldSize = ranks;
   const OptionList list = listOptions(options);
-  if (!isRead(applyDeepSpeedConfig(path, list, ranks, options.given, &options.configRows)))
+  const Result<AppliedConfig> applied = applyDeepSpeedConfig(path, list, ranks, options.given);
+  if (!isRead(applied))
     return;
+  options.config = *applied;
   if (Status status = complete(options); !status.ok())
     return expectMistake(status.error());
   if (commandLine(options).empty())

@@ -297,6 +297,21 @@ static void addModelAxis(planpb::Plan &plan) {
           step.add_axes(data);
 }
 
+/// Quantized gradients, whose mean the loss is: a run goes on with what another plan says of them, but not silently.
+TEST(Checkpoint, WhatAnotherPlanWasCompiledWithIsSaid) {
+  Fixture fixture;
+  auto compiledBy = [](const char *command) { return [command](planpb::Plan &plan) { plan.set_command(command); }; };
+  fixture.change = compiledBy("zero-compile m.onnx --bucket-size 1MB --quantize-gradients int4 --world-size 2");
+  ASSERT_OK(fixture.run(3, 2, Placement::sharded, 2));
+  fixture.options.resume = "auto";
+  fixture.change = compiledBy("zero-compile 'my m.onnx' --bucket-size 2MB --loss-mean global --world-size 4");
+  ASSERT_OK(fixture.run(4, 2, Placement::sharded, 1));
+  EXPECT_TRUE(fixture.notes.has("compiled with --bucket-size 2MB instead of 1MB, with --loss-mean global, without "
+                                "--quantize-gradients int4"))
+      << fixture.notes.all;
+  EXPECT_FALSE(fixture.notes.has("--world-size")) << fixture.notes.all;
+}
+
 TEST(Checkpoint, RanksThatShareSamplesSaveOnceAndAllGoOn) {
   std::string expected = undisturbed(6);
   for (Placement placement : {Placement::replicated, Placement::sharded, Placement::tiered})

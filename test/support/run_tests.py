@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -40,17 +41,20 @@ class Count:
 
 
 def execute(command, cwd=None, env=None):
-    """-> (exit code, output); the whole process group is ended at the time limit, exit code 124. Open MPI has a folder for its files: in the
-    one of all jobs of a user, a job that ends takes away what another is making."""
+    """-> (exit code, output, CPU seconds of it and what it waited for); the whole process group is ended at the time limit, exit code 124. Open MPI
+    has a folder for its files: in the one of all jobs of a user, a job that ends takes away what another is making."""
     with tempfile.TemporaryDirectory(prefix="zc-", ignore_cleanup_errors=True) as folder:
         p = subprocess.Popen([*AS_FROM_A_TERMINAL, *command], cwd=cwd, env={**(env or os.environ), "OMPI_MCA_orte_tmpdir_base": folder},
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
-        try:
-            out = p.communicate(timeout=TIMEOUT)[0]
-            return p.returncode, out
-        except subprocess.TimeoutExpired:
-            os.killpg(p.pid, signal.SIGKILL)
-            return 124, p.communicate()[0] + f"\nended after {TIMEOUT} s"
+        ended = []
+        timer = threading.Timer(TIMEOUT, lambda: (ended.append(f"\nended after {TIMEOUT} s"), os.killpg(p.pid, signal.SIGKILL)))
+        timer.start()
+        with p.stdout:
+            out = p.stdout.read()
+        _, status, usage = os.wait4(p.pid, 0)
+        timer.cancel()
+        p.returncode = os.waitstatus_to_exitcode(status)
+        return 124 if ended else p.returncode, out + "".join(ended), usage.ru_utime + usage.ru_stime
 
 
 TAIL, FINDING, AGAIN = 60, 100, 20  # lines
@@ -76,10 +80,10 @@ def report(name, code, out):
     return lines
 
 
-def told(name, result, began):
-    """What a test's line says."""
+def told(name, result, began, cpu):
+    """What a test's line says: seconds by the clock, which other work on the machine makes more of, and of the CPU."""
     passed, failed, skipped = result
-    return f"{name}: {passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "") + f" ({time.monotonic() - began:.0f} s)"
+    return f"{name}: {passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "") + f" ({time.monotonic() - began:.0f} s, {cpu:.0f} of CPU)"
 
 
 def junit(path):
@@ -117,7 +121,7 @@ def run_ctest(build, pattern, count):
             env = dict(os.environ, GTEST_OUTPUT=f"xml:{cases}", GTEST_COLOR="no")
             env.update(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
             began = time.monotonic()
-            code, out = execute(command, properties.get("WORKING_DIRECTORY", build), env)
+            code, out, cpu = execute(command, properties.get("WORKING_DIRECTORY", build), env)
             result = junit(cases) if os.path.exists(cases) else totals(out) or (int(code == 0), 0, 0)
         out = re.sub(r"\[ RUN +\] .*\n\[ +OK \] .*\n", "", out) # what is left of a crash says in which case
         # A crash after the last case, or a leak found at exit, fails a program whose cases all passed.
@@ -125,7 +129,7 @@ def run_ctest(build, pattern, count):
             return (0, 0, 1), [f"{name}: skipped: {(out.rstrip().splitlines() or ['no reason given'])[-1]}"]
         if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], 1, result[2])
-        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began)]
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu)]
 
     at_once(run, [test for test in json.loads(shown.stdout)["tests"] if re.search(pattern, test["name"])], count)
 
@@ -134,7 +138,7 @@ def run_lit(build, count):
     for site in sorted(glob.glob(os.path.join(build, "**", "lit.site.cfg.py"), recursive=True)):
         with tempfile.TemporaryDirectory() as folder:
             cases = os.path.join(folder, "cases.xml")
-            code, out = execute([sys.executable, LIT, "-v", "-j", str(JOBS), "--xunit-xml-output", cases, os.path.dirname(site)])
+            code, out, _ = execute([sys.executable, LIT, "-v", "-j", str(JOBS), "--xunit-xml-output", cases, os.path.dirname(site)])
             result = junit(cases) if os.path.exists(cases) else (0, 0, 0)
         if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], result[1] + 1, result[2])
@@ -153,7 +157,7 @@ def run_scripts(files, count):
     def run(path):
         name = os.path.basename(path)
         began = time.monotonic()
-        code, out = execute([sys.executable, path])
+        code, out, cpu = execute([sys.executable, path])
         result = totals(out)
         drawn = re.search(r"^drawn (\d+ of \d+ similar cases: ZC_SEED=\d+)", out, re.M)
         reasons = [line for line in out.splitlines() if line.startswith("skip ")]
@@ -162,7 +166,7 @@ def run_scripts(files, count):
             return result or (0, 0, 1), [f"{name}: skipped: {reason}" for reason in why]
         if result is None or sum(result) == 0 or (code != 0 and result[1] == 0):
             result = (result[0] if result else 0, 1, 0)
-        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began) + (f", {drawn[1]}" if drawn else ""), *reasons]
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu) + (f", {drawn[1]}" if drawn else ""), *reasons]
 
     at_once(run, files, count)
 
@@ -170,7 +174,7 @@ def run_scripts(files, count):
 def run_format(_, count):
     # Whoever owns the folder: git refuses those of others.
     files = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "*.cpp", "*.h"], capture_output=True, text=True, check=True).stdout.split()
-    code, out = execute(["clang-format-19", "--dry-run", *files])
+    code, out, _ = execute(["clang-format-19", "--dry-run", *files])
     wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: warning: code should be clang-formatted", out, re.M)))
     if code or wrong:
         print(*report("clang-format-19", code, "\n".join(wrong) or out), sep="\n")

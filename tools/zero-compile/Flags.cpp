@@ -234,12 +234,11 @@ Result<Flags> parse(std::vector<std::string> arguments) {
   ZC_RETURN_IF_ERROR(checkValues(app));
   ZC_RETURN_IF_ERROR(options.read(flags.compile.given));
   if (!tool.config.empty()) {
-    Result<std::vector<std::string>> notes = applyConfig(flags.compile, list, tool.config);
-    if (!notes)
-      return notes.error();
-    flags.notes = std::move(*notes);
+    ZC_RETURN_IF_ERROR(applyConfig(flags.compile, list, tool.config));
+    flags.notes = flags.compile.config.notes;
   }
-  ZC_RETURN_IF_ERROR(complete(flags, tool));
+  if (Status status = complete(flags, tool); !status.ok())
+    return flags.compile.config.located(status.error());
   return flags;
 }
 

@@ -101,7 +101,10 @@ static Status run(const Flags &flags) {
 
 static Status start(int argc, char **argv) {
   Result<Flags> flags = parseFlags(argc, argv);
-  return flags ? run(*flags) : Status(flags.error());
+  if (!flags)
+    return flags.error();
+  Status status = run(*flags);
+  return status.ok() ? status : flags->compile.config.located(status.error());
 }
 
 int main(int argc, char **argv) {
