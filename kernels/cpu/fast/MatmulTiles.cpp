@@ -236,21 +236,24 @@ private:
     return {as<Bf16>(operands[0]) + (s.transLhs ? b.k0 * width + row : row * width + b.k0), width};
   }
 
-  /// Makes the rows of the next tile there, or of all, where they share lines of the source; asks for the next ones.
+  /// Makes the rows of the next tile there, or of all that are copied; asks for the next ones that are used in place.
   void bringTiles(void *const *operands, const Block &b, Left &rows, Tiles &tiles) const {
     const int64_t i = rows.begin + rows.there * by.rows, terms = b.k1 - b.k0;
-    const int64_t count = s.transLhs ? rows.end - i : std::min(rows.end - i, by.rows);
+    if (rows.there < rows.inPlaceTiles) {
+      const Matrix next = leftSource(operands, b, i + by.rows);
+      if (by.asksForRows)
+        tiles.left = {next.at, std::min(rows.end - i - by.rows, by.rows), 2 * terms, 2 * next.stride,
+                      LinesAhead::steps(units(b))};
+      ++rows.there;
+      return;
+    }
     const Matrix source = leftSource(operands, b, i);
     const int64_t stride = rows.copiedStride / static_cast<int64_t>(sizeof(uint32_t));
-    uint32_t *to = rows.own + std::max<int64_t>(0, rows.there - rows.inPlaceTiles) * stride;
     if (s.transLhs)
-      by.packLeft(source, terms, count, to, stride);
-    else if (rows.there >= rows.inPlaceTiles)
-      by.copyLeft(source, terms, units(b), count, to, stride);
-    rows.there += quotientUp(count, by.rows);
-    const Matrix next = leftSource(operands, b, i + count);
-    tiles.left = {next.at, std::min(rows.end - i - count, by.rows), 2 * terms, 2 * next.stride,
-                  LinesAhead::steps(units(b))};
+      by.packLeft(source, terms, rows.end - i, rows.own, stride);
+    else
+      by.copyLeft(source, terms, units(b), rows.end - i, rows.own, stride);
+    rows.there = rows.tiles;
   }
 
   /// A tile of the result, or of the sums of several passes.

@@ -129,7 +129,7 @@ constexpr Engine makeEngine(int64_t columns, const Engine *ofHeads) {
   engine.columns = columns;
   engine.ofHeads = ofHeads;
   engine.unitStep = engine.panels = 1;
-  engine.roundsOwn = true;
+  engine.roundsOwn = engine.asksForRows = true;
   engine.longTerms = 512;
   engine.begin = engine.end = nothing;
   engine.multiply = multiplyAny;

@@ -106,6 +106,7 @@ struct Engine {
   bool copiesLeft;       ///< rows of a left factor, even if they could be read where they are
   bool streams;          ///< large results past the caches
   bool packsFirst;       ///< several threads all of a block's right factor, and then they multiply
+  bool asksForRows;      ///< of the left factor that are used in place, a tile ahead
   bool asksForPanels;    ///< that have been rearranged, one ahead: the CPU does not foresee them
   bool roundsOwn;        ///< a tile's own sums, while they are in registers; else those of the tile before
   int64_t longTerms;     ///< terms of a product from which on tiles are no slower than a library, in steps of models
