@@ -1,14 +1,10 @@
 //===- DeepSpeedConfig.h - a DeepSpeed configuration as options -----------------------===//
 #pragma once
 
+#include "compiler/config/ConfiguredOption.h"
 #include "compiler/options/OptionList.h"
 
 namespace zc {
-
-/// An option's name (listOptions) and value, and the key of the configuration that says so.
-struct ConfiguredOption {
-  std::string name, value, key;
-};
 
 /// What a DeepSpeed configuration (deepspeed.ai/docs/config-json) says.
 struct DeepSpeedConfig {

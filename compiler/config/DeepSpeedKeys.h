@@ -1,7 +1,7 @@
 //===- DeepSpeedKeys.h - the keys of a DeepSpeed configuration ------------------------===//
 #pragma once
 
-#include "compiler/config/DeepSpeedConfig.h"
+#include "compiler/config/ConfiguredOption.h"
 #include "compiler/options/JsonFile.h"
 
 #include <algorithm>

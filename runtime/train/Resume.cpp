@@ -288,7 +288,8 @@ static std::string flagsThatChanged(const std::string &before, const std::string
   for (const auto &[flag, value] : was)
     if (kCompared.count(flag) == 0 && is.count(flag) == 0)
       add("without " + flag + value);
-  return list;
+  constexpr size_t kMost = 400;
+  return escapeName(list.size() <= kMost ? list : list.substr(0, kMost) + "...");
 }
 
 std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &expected) {
