@@ -112,9 +112,8 @@ template <int kHalves> ZC_AMX void multiply(const TileProduct &p) {
   const uint32_t *panel = p.panel;
   for (int64_t u = 0; u < p.units; u += kStep, left += p.left.stepStride, panel += kStep * kColumns) {
     multiplyStep<kHalves>(left, p.left.rowStride, panel);
-    for (LinesAhead *ahead : {p.leftAhead, p.rightAhead})
-      if (ahead)
-        ahead->step();
+    if (p.rightAhead) // rows are copied, or not asked for
+      p.rightAhead->step();
     if (rounded > 0)
       p.rounding->some(rounded);
   }
