@@ -86,7 +86,9 @@ class ZeroRunTest(unittest.TestCase):
 def main():
     """Runs the tests of the script; the last line is what run_tests.py counts."""
     done = unittest.main(argv=[sys.argv[0]], exit=False).result
-    failed = len(done.failures) + len(done.errors)
+    failed, skipped = len(done.failures) + len(done.errors), len(done.skipped)
     sys.stderr.flush()
-    print(f"{done.testsRun - failed} passed, {failed} failed", flush=True)
+    for test, why in done.skipped:
+        print(f"skip {test.id().rpartition('.')[2]}: {why}")
+    print(f"{done.testsRun - failed - skipped} passed, {failed} failed, {skipped} skipped", flush=True)
     sys.exit(failed > 0)

@@ -129,7 +129,8 @@ def run_ctest(build, pattern, count):
             return (0, 0, 1), [f"{name}: skipped: {(out.rstrip().splitlines() or ['no reason given'])[-1]}"]
         if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], 1, result[2])
-        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu)]
+        reasons = [line for line in out.splitlines() if line.startswith("skip ")]
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu), *reasons]
 
     at_once(run, [test for test in json.loads(shown.stdout)["tests"] if re.search(pattern, test["name"])], count)
 
