@@ -309,7 +309,8 @@ std::vector<std::string> changesOf(const Manifest &manifest, const Manifest &exp
   compare("precision", was.precision, is.precision);
   compare("accumulation", was.accumulation, is.accumulation);
   compare("samples per step", was.samplesPerStep, is.samplesPerStep);
-  if (const std::string flags = was.command.empty() ? "" : flagsThatChanged(was.command, is.command); !flags.empty())
+  const bool saysBoth = !was.command.empty() && !is.command.empty();
+  if (const std::string flags = saysBoth ? flagsThatChanged(was.command, is.command) : ""; !flags.empty())
     list += (list.empty() ? "compiled " : ", compiled ") + flags;
   if (was.hash != is.hash)
     lines.push_back("another plan goes on: " + (list.empty() ? "the same mesh and stage" : list));

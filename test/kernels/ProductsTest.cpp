@@ -108,10 +108,10 @@ TEST(Products, withoutOnednnTheNextChoiceComputes) {
   }
 }
 
-/// OpenBLAS takes a CPU that is newer than itself for a much older one.
 /// 1: threads of its own, which take cores from our teams; Debian's default where both are installed.
 TEST(Products, openblasHasOpenmpsThreads) { EXPECT_EQ(openblas_get_parallel(), 2); }
 
+/// OpenBLAS takes a CPU that is newer than itself for a much older one.
 TEST(Products, ofFp32AreOpenblasWhereItsKernelsFitTheCpu) {
   using cpu::VectorCpu, cpu::openblasFits;
   const VectorCpu old{false, false, false}, avx2{true, false, false}, avx512{true, true, false}, zen4{true, true, true};

@@ -86,6 +86,11 @@ def told(name, result, began, cpu):
     return f"{name}: {passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "") + f" ({time.monotonic() - began:.0f} s, {cpu:.0f} of CPU)"
 
 
+def reasons_in(out):
+    """Why tests were skipped, a line each."""
+    return [line for line in out.splitlines() if line.startswith("skip ")]
+
+
 def junit(path):
     """(passed, failed, skipped) of a JUnit or gtest file."""
     passed = failed = skipped = 0
@@ -129,8 +134,7 @@ def run_ctest(build, pattern, count):
             return (0, 0, 1), [f"{name}: skipped: {(out.rstrip().splitlines() or ['no reason given'])[-1]}"]
         if (code != 0 and result[1] == 0) or sum(result) == 0:
             result = (result[0], 1, result[2])
-        reasons = [line for line in out.splitlines() if line.startswith("skip ")]
-        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu), *reasons]
+        return result, [*(report(name, code, out) if result[1] else []), told(name, result, began, cpu), *reasons_in(out)]
 
     at_once(run, [test for test in json.loads(shown.stdout)["tests"] if re.search(pattern, test["name"])], count)
 
@@ -161,7 +165,7 @@ def run_scripts(files, count):
         code, out, cpu = execute([sys.executable, path])
         result = totals(out)
         drawn = re.search(r"^drawn (\d+ of \d+ similar cases: ZC_SEED=\d+)", out, re.M)
-        reasons = [line for line in out.splitlines() if line.startswith("skip ")]
+        reasons = reasons_in(out)
         if code == SKIP_CODE:
             why = [line[5:].strip() for line in reasons] or out.rstrip().splitlines()[-1:] or ["no reason given"]
             return result or (0, 0, 1), [f"{name}: skipped: {reason}" for reason in why]

@@ -119,15 +119,15 @@ private:
   /// A task is some rows times a group of panels. `isThere`: the right factor has been rearranged.
   void addBlock(void *const *operands, const Block &b, bool isThere, Held &held) const {
     const int team = TeamLimit::of(threads);
-    const int64_t groups = quotientUp(Panels(b.j1 - b.j0, by).count(), by.panels);
+    const Panels panels(b.j1 - b.j0, by);
+    const int64_t groups = quotientUp(panels.count(), by.panels);
     const int64_t rows = b.i1 - b.i0, chunk = rowsOfTask(rows, groups, team);
     SharedTasks tasks(quotientUp(rows, chunk) * groups, team);
-    Groups rearranged(isThere);
-    if (by.packsFirst && team > 1 && !isThere)
-      parallelRanges(team, groups, 1, [&](int64_t begin, int64_t end, int) {
-        for (int64_t group = begin; group < end; ++group)
-          rearranged.need(group, [&] { packGroup(operands, b, group); });
-      });
+    const bool packsAll = by.packsFirst && team > 1 && !isThere;
+    if (packsAll)
+      parallelRanges(team, panels.count(), std::clamp<int64_t>(panels.count() / (2 * team), 1, by.panels),
+                     [&](int64_t begin, int64_t end, int) { pack(operands, b, panels, begin, end); });
+    Groups rearranged(isThere || packsAll);
     parallelTeam(team, [&](int thread) {
       const Multiplying here(&by);
       Tiles tiles;
@@ -175,10 +175,8 @@ private:
             b.k1 - b.k0};
   }
 
-  void packGroup(void *const *operands, const Block &b, int64_t group) const {
-    const Panels panels(b.j1 - b.j0, by);
-    packPanels(factorOf(operands, b), panels, group * by.panels, std::min(panels.count(), (group + 1) * by.panels),
-               units(b), blockOf(operands, b));
+  void pack(void *const *operands, const Block &b, const Panels &panels, int64_t first, int64_t last) const {
+    packPanels(factorOf(operands, b), panels, first, last, units(b), blockOf(operands, b));
   }
 
   /// Rows of a block times a group of its panels. What the next group is made of, or else the next panel, comes nearer
@@ -187,7 +185,7 @@ private:
                Tiles &tiles) const {
     const Panels panels(b.j1 - b.j0, by);
     const int64_t count = panels.count(), first = group * by.panels, last = std::min(count, first + by.panels);
-    rearranged.need(group, [&] { packGroup(operands, b, group); });
+    rearranged.need(group, [&] { pack(operands, b, panels, first, last); });
     const int64_t next = last < count ? group + 1 : 0, steps = rows.tiles * LinesAhead::steps(units(b));
     if (rearranged.isMissing(next))
       tiles.right = panelsAhead(factorOf(operands, b), panels, next * by.panels,
@@ -288,11 +286,8 @@ private:
 
   /// Of the result, to be there when the tile is.
   void prefetch(const char *result, int64_t height, int64_t bytes) const {
-    for (int64_t r = 0; r < height; ++r, result += s.n * sizeOf(out)) {
-      for (int64_t at = 0; at < bytes; at += LinesAhead::kLine)
-        __builtin_prefetch(result + at, 1);
-      __builtin_prefetch(result + bytes - 1, 1);
-    }
+    for (int64_t r = 0; r < height; ++r, result += s.n * sizeOf(out))
+      prefetchToWrite(result, bytes);
   }
 
   /// `addend`, in rows as the result's, may be null.

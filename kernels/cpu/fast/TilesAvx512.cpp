@@ -23,9 +23,7 @@ struct ResultAhead {
   void step() {
     if (--rows < 0)
       return;
-    for (int64_t i = 0; i < bytes; i += LinesAhead::kLine)
-      __builtin_prefetch(at + i, 1);
-    __builtin_prefetch(at + bytes - 1, 1);
+    prefetchToWrite(at, bytes);
     at += stride;
   }
 };
@@ -97,11 +95,8 @@ template <int kVectors, bool kIsBlock, bool kOnlySums> ZC_BF16 void multiply(con
   __mmask16 present[kVectors];
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
-    const auto columns = std::clamp<int64_t>(to.columns - kLanes * v, 0, kLanes);
-    present[v] = static_cast<__mmask16>((1u << columns) - 1);
-    bias[v] = to.bias ? _mm512_castsi512_ps(_mm512_slli_epi32(
-                            _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(present[v], to.bias + kLanes * v)), 16))
-                      : _mm512_set1_ps(-0.0f);
+    present[v] = firstLanes(to.columns - kLanes * v);
+    bias[v] = to.bias ? widened(to.bias + kLanes * v, to.columns - kLanes * v) : _mm512_set1_ps(-0.0f);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)

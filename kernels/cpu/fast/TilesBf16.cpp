@@ -12,11 +12,6 @@ namespace {
 /// Rows, or columns of units, that packing asks for ahead of use: rows of a matrix are too far apart for the CPU to.
 constexpr int64_t kAhead = 16;
 
-/// Elements [0, count) of a row, each in the low half of a unit; zeros beyond.
-ZC_BF16 __m512i lowHalves(const Bf16 *row, int64_t count) {
-  const auto mask = static_cast<__mmask16>(count >= kLanes ? 0xffff : (1 << count) - 1);
-  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row));
-}
 /// The rows of a unit, in a matrix whose rows are terms; null beyond them.
 struct TermRows {
   const Bf16 *first, *second;
@@ -229,8 +224,7 @@ namespace {
 /// Elements [j, j + 16) of a row of sums, with the bias; those of the mask.
 ZC_BF16 __m512 sumsOf(const float *row, const Bf16 *bias, int64_t j, int64_t columns, __mmask16 mask) {
   const __m512 sums = _mm512_maskz_loadu_ps(mask, row + j);
-  return bias ? _mm512_add_ps(sums, _mm512_castsi512_ps(_mm512_slli_epi32(lowHalves(bias + j, columns - j), 16)))
-              : sums;
+  return bias ? _mm512_add_ps(sums, widened(bias + j, columns - j)) : sums;
 }
 } // namespace
 
@@ -247,7 +241,7 @@ ZC_BF16 void roundTile(const float *sums, int64_t sumsStride, const Bf16 *bias, 
                             (__m512i)_mm512_cvtne2ps_pbh(sumsOf(row, bias, j + kLanes, columns, kAll),
                                                          sumsOf(row, bias, j, columns, kAll)));
     for (; j < columns; j += kLanes) {
-      const auto mask = static_cast<__mmask16>(columns - j >= kLanes ? kAll : (1 << (columns - j)) - 1);
+      const __mmask16 mask = firstLanes(columns - j);
       _mm256_mask_storeu_epi16(to + j, mask, (__m256i)_mm512_cvtneps_pbh(sumsOf(row, bias, j, columns, mask)));
     }
   }

@@ -66,6 +66,13 @@ private:
   int64_t left = 0, stride = 0, bytes = 0, each = 0, done = 0;
 };
 
+/// A row that will be written.
+inline void prefetchToWrite(const char *at, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += LinesAhead::kLine)
+    __builtin_prefetch(at + i, 1);
+  __builtin_prefetch(at + bytes - 1, 1);
+}
+
 /// Sums of a tile that become rows of the result, bf16(sums + bias).
 struct Rounding {
   const float *sums = nullptr;
